@@ -1,4 +1,4 @@
-"""Detection of packages that a file imports, so that tests skip with a reason where one is not installed."""
+"""Detection of packages that a file imports or a test needs, so that tests skip with a reason without one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 from importlib.util import find_spec
 from pathlib import Path
 
+import apsw
 import pytest
 
 QUIET = {
@@ -16,6 +17,12 @@ QUIET = {
     "OTEL_SDK_DISABLED": "true",
 }
 """Environment of test processes: switches off the telemetry of frameworks."""
+
+
+def need_ciphers() -> None:
+    """Skip the test where apsw cannot encrypt."""
+    if not hasattr(apsw, "mc_version"):
+        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
 
 
 def need_packages_of(path: Path) -> None:

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit, urlunsplit
@@ -72,6 +73,14 @@ def end_of_tests() -> None:
                     break
                 time.sleep(0.05)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_server(settings: Mapping[str, str] | None = None) -> PostgresServer:
+    """Return a server for some tests alone, or skip them where none can be had."""
+    try:
+        return PostgresServer(settings)
+    except (MissingPackageError, StoreUnavailableError) as error:
+        pytest.skip(f"no PostgreSQL server can be had here: {error}")
 
 
 @functools.cache

@@ -7,12 +7,17 @@ section, empty lines, and lines that begin with `#` are notes.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import pytest
+
+_Test = TypeVar("_Test", bound=Callable[..., object])
 _NAME = re.compile(r"^\[([^\W\d][^\[\]{}\"]*)\]$", re.MULTILINE)  # a list in JSON is no name
 
 
@@ -30,6 +35,7 @@ def rows(path: Path) -> Mapping[str, Sequence[tuple[str, ...]]]:
     return {name: [tuple(line.split(" | ")) for line in lines] for name, lines in sections(path).items()}
 
 
+@functools.cache
 def cases(of: str | Path) -> Mapping[str, Sequence[Any]]:
     """Return the cases of each section: values in JSON with commas between them, as a tuple unless it is one.
 
@@ -42,3 +48,25 @@ def cases(of: str | Path) -> Mapping[str, Sequence[Any]]:
         for name, lines in sections(table).items()
     }
     return {name: [case if len(case) != 1 else case[0] for case in given] for name, given in read.items()}
+
+
+def each_case(*names: str) -> Callable[[_Test], _Test]:
+    """Run a test with each case of the section that has its name in the table beside it.
+
+    Args:
+        names: Arguments of the test that the values of a case are for.
+    """
+
+    def decorate(test: _Test) -> _Test:
+        section = test.__name__.removeprefix("test_").replace("_", " ")
+        found = cases(test.__globals__["__file__"])[section]
+        decorated: _Test = pytest.mark.parametrize(names if len(names) > 1 else names[0], found)(test)
+        return decorated
+
+    return decorate
+
+
+def type_named(annotation: str, names: Mapping[str, Any]) -> Any:
+    """Return the type of an annotation in a table, which has the names of the test's module and of `typing`."""
+    of: type = type("Of", (), {"__annotations__": {"it": annotation}})
+    return typing.get_type_hints(of, {**vars(typing), **names}, include_extras=True)["it"]

@@ -41,7 +41,7 @@ from tests.agent.facts_in_file import (
 )
 from tests.memory.telling import CITY, PETS, SEATS
 from tests.narrowing import not_none
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -285,12 +285,12 @@ async def test_no_text_renders_as_nothing(tmp_path: Path) -> None:
 SHOWN = CASES["what only looks like a comment is shown"]
 
 
-@pytest.mark.parametrize(("text", "left"), CASES["a comment is left out"])
+@each_case("text", "left")
 def test_a_comment_is_left_out(text: str, left: str) -> None:
     assert visible(text) == left
 
 
-@pytest.mark.parametrize("text", CASES["what only looks like a comment stays"])
+@each_case("text")
 def test_what_only_looks_like_a_comment_stays(text: str) -> None:
     assert visible(text) == text
 
@@ -458,9 +458,7 @@ async def test_a_file_with_invalid_utf_8_is_left_alone(memory: Memory, file: Pat
     assert size(file) == 4
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "why"), CASES["an unreadable line is reported by number and nothing changes"]
-)
+@each_case("before", "after", "why")
 async def test_an_unreadable_line_is_reported_by_number_and_nothing_changes(
     facts: AgentsMdFacts, memory: Memory, file: Path, before: str, after: str, why: str
 ) -> None:
@@ -541,16 +539,9 @@ async def test_a_view_shows_and_takes_nothing_from_outside(memory: Memory, file:
         await of(memory.scope(FAIR), file, scope="/product/other").write()
 
 
-@pytest.mark.parametrize(
-    ("scopes", "before", "after"),
-    [
-        (["/product/new"], "### user in /product/new\n", "### user in /product/new\n\n- I like jam.\n"),
-        ([FAIR, "/product/new"], "- I like tea.", "- I like tea.\n\n### user in /product/new\n\n- I like jam."),
-    ],
-    ids=["one scope", "several"],
-)
+@each_case("scopes", "before", "after")
 async def test_a_page_of_a_view_takes_bullets_for_each_scope(
-    memory: Memory, tmp_path: Path, scopes: list[MemoryScope | str], before: str, after: str
+    memory: Memory, tmp_path: Path, scopes: list[str], before: str, after: str
 ) -> None:
     facts = of(memory.view(scopes=scopes), tmp_path / "a.md", scope=None)
     await facts.sync()

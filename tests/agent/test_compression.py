@@ -16,6 +16,7 @@ from factmem.errors import InvalidDataError, ModelUnavailableError
 from factmem.testing import ScriptedModel
 from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts, tool, user
 from tests.memory.telling import CITY, PETS, SEATS, well
+from tests.tables import each_case
 
 CALL: dict[str, Any] = {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}
 TASK, QUESTION = user("Help me move. I live in Oslo."), user("What now?")
@@ -123,10 +124,7 @@ async def test_a_history_with_nothing_to_replace_stays_and_the_question_is_last(
     assert model.prompts == []
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [("detector", None), ("detector", "x"), ("concepts", []), ("concepts", ["city"]), ("subjects", ["user"])],
-)
+@each_case("name", "wrong")
 def test_what_it_cannot_work_with_is_refused_by_name(name: str, wrong: Any) -> None:
     given: dict[str, Any] = {"detector": Hostile(), "concepts": CITY, "subjects": USER} | {name: wrong}
     with pytest.raises(InvalidDataError, match=name):

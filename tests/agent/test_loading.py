@@ -24,9 +24,7 @@ from factmem.facts import STATEMENT, Fact
 from factmem.records import FactRecord
 from tests.agent.installed import SYSTEM, assistant, memory_over, plugin, texts, user
 from tests.memory.telling import BEGAN, CITY, PETS, SEATS
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 AGENT, PRODUCT, SHARED = MemoryScope.agent("clerk"), MemoryScope.product("fair"), MemoryScope.CROSS_PRODUCT
 ASKED = user("Where do I live?")
@@ -166,7 +164,7 @@ async def test_no_search_is_made_for_the_subjects_that_a_request_names() -> None
     assert counts == {record.id for record in block.records}
 
 
-@pytest.mark.parametrize(("said", "asks"), CASES["a message that asks for nothing gets rules and typed facts only"])
+@each_case("said", "asks")
 @pytest.mark.parametrize("concepts", [(), (CITY,)])
 async def test_a_message_that_asks_for_nothing_gets_rules_and_typed_facts_only(
     said: list[str], asks: bool, concepts: tuple[Concept[Any, Any], ...]
@@ -320,9 +318,7 @@ def test_no_value_closes_the_block(values: list[str]) -> None:
     assert [len(line) for line in tree] == [0] * len(values)
 
 
-@pytest.mark.parametrize(
-    ("of_claim", "of_correction", "shown"), [("a", "a", False), ("a", "b", True), (None, None, True)]
-)
+@each_case("of_claim", "of_correction", "shown")
 def test_a_correction_reaches_the_assistants_words_of_a_known_conversation_alone(
     of_claim: str | None, of_correction: str | None, shown: bool
 ) -> None:

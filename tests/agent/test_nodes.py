@@ -50,10 +50,7 @@ async def test_loading_gives_an_update_of_the_state(memory: Memory, agent: Agent
     state = {"messages": [user("Where?")], "other": 1}
     update = await load_from_memory(agent, [CITY])(state, ALICE)
     assert list(update) == ["messages"]
-    assert ("Oslo" in update["messages"][0]["content"], "seats" in update["messages"][0]["content"]) == (
-        True,
-        False,
-    )
+    assert ("Oslo" in update["messages"][0]["content"], "seats" in update["messages"][0]["content"]) == (True, False)
     everything = await load_all_facts_from_memory(agent)(state, ALICE)
     assert "seats" in everything["messages"][0]["content"]
     assert state == {"messages": [user("Where?")], "other": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from factmem.details import Evidence
 from factmem.records import FactRecord
 from tests.agent.installed import plugin, texts, user
 from tests.memory.telling import BEGAN, CITY
+from tests.tables import each_case
 
 AGENT, PRODUCT = MemoryScope.agent("clerk"), MemoryScope.product("fair")
 ASKED = [user("Where do I live, in Oslo?")]
@@ -38,23 +40,13 @@ async def save_fact(memory: Memory, city: str, message: str, scope: MemoryScope 
     return record
 
 
-@pytest.mark.parametrize("limit", [1, 50])
-async def test_only_the_newer_statement_is_rendered(limit: int, memory: Memory) -> None:
-    await remember(memory, "I live in Oslo.", "I like tea.", "I moved to Lisbon.")
-    block = await block_of(memory, Loading(limit=limit))
-    assert ("Lisbon" in block, "Oslo" in block) == (True, False)
-
-
-async def test_a_sentence_that_tells_nothing_keeps_no_earlier_value_and_one_that_does_stays(memory: Memory) -> None:
-    await remember(memory, "I live in Oslo. It's fine.", "My rent is 900 euros. I'm vegan.", "i live in uh lisbon now")
-    block = await block_of(memory)
-    assert ("lisbon" in block, "vegan" in block, "Oslo" in block) == (True, True, False)
-
-
-async def test_both_statements_are_rendered_on_request(memory: Memory) -> None:
-    await remember(memory, "I live in Oslo.", "I moved to Lisbon.")
-    block = await block_of(memory, Loading(overtaken=True))
-    assert ("Lisbon" in block, "Oslo" in block) == (True, True)
+@each_case("said", "settings", "shown", "left_out")
+async def test_the_newer_statement_is_rendered_and_the_older_one_on_request(
+    said: list[str], settings: dict[str, Any], shown: list[str], left_out: list[str], memory: Memory
+) -> None:
+    await remember(memory, *said)
+    block = await block_of(memory, Loading(**settings))
+    assert [text for text in (*shown, *left_out) if text in block] == shown
 
 
 async def test_the_words_of_a_retracted_fact_are_not_rendered_until_it_is_restored(memory: Memory) -> None:

@@ -25,7 +25,7 @@ from factmem.testing.chat_answers import confirmed
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, PETS, well, words
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -205,7 +205,7 @@ async def test_nobody_but_the_user_gives_standing_instructions(memory: Memory) -
     assert {tag for tag, _ in lines(block)} == {"statement"}
 
 
-@pytest.mark.parametrize(("user_id", "said", "instructions"), CASES["a wish of somebody else is no instruction"])
+@each_case("user_id", "said", "instructions")
 async def test_a_wish_of_somebody_else_is_no_instruction(
     user_id: str | None, said: list[tuple[str | None, str]], instructions: list[str], memory: Memory
 ) -> None:
@@ -286,9 +286,7 @@ LONG = (
 )
 
 
-@pytest.mark.parametrize(
-    ("query", "shown", "hidden"), CASES["of a long statement the sentences nearest to what is asked are shown"]
-)
+@each_case("query", "shown", "hidden")
 async def test_of_a_long_statement_the_sentences_nearest_to_what_is_asked_are_shown(
     query: str, shown: str, hidden: str, memory: Memory
 ) -> None:

@@ -23,7 +23,7 @@ from factmem.testing.fakes import Script
 from tests.agent.installed import assistant, memory_over, plugin, texts, user
 from tests.agent.test_saving import saved
 from tests.narrowing import not_none
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -84,9 +84,7 @@ def shown(item: ElementTree.Element) -> str:
     return (item.text or "") + "".join(f"[{former.text}]{former.tail or ''}" for former in item)
 
 
-@pytest.mark.parametrize(
-    ("said", "later", "block"), CASES["the rest of a sentence is told after its fact was replaced"]
-)
+@each_case("said", "later", "block")
 async def test_the_rest_of_a_sentence_is_told_after_its_fact_was_replaced(
     said: str, later: dict[str, str], block: list[str]
 ) -> None:
@@ -198,7 +196,7 @@ async def test_no_question_request_greeting_thanks_or_reaction_is_told(memory: M
     assert await told(agent, "Could you help me with task 115?") == ["I keep bees."]
 
 
-@pytest.mark.parametrize(("said", "block"), CASES["no fenced code is in the block"])
+@each_case("said", "block")
 async def test_no_fenced_code_is_in_the_block(said: str, block: list[str], memory: Memory) -> None:
     assert await told(await agent_after(memory, said)) == block
 
@@ -210,7 +208,7 @@ async def test_of_a_message_the_sentences_that_state_something_are_told(memory: 
     assert await told(agent) == ["I have a bad knee.", "I'm in Oslo in May"]
 
 
-@pytest.mark.parametrize("said", CASES["a statement hides none with the same words about another or to the contrary"])
+@each_case("said")
 async def test_a_statement_hides_none_with_the_same_words_about_another_or_to_the_contrary(said: list[str]) -> None:
     for turns in (said, said[::-1]):
         async with remembering() as memory:
@@ -251,9 +249,7 @@ async def test_what_the_user_says_now_is_not_told_from_earlier(memory: Memory) -
     assert await told(agent, "I keep bees and sell honey.") == ["I have a boat."]
 
 
-@pytest.mark.parametrize(
-    ("older", "newer", "block"), CASES["without a model a newer statement replaces the value of an older one"]
-)
+@each_case("older", "newer", "block")
 async def test_without_a_model_a_newer_statement_replaces_the_value_of_an_older_one(
     older: str, newer: str, block: list[str], memory: Memory
 ) -> None:
@@ -304,7 +300,7 @@ async def told_later(memory: Memory, *turns: str, asked: str = "What do you know
     return {(item.get("asked"), item.get("after"), item.text) for block in found for item in block}
 
 
-@pytest.mark.parametrize(("asked", "answer"), CASES["a short answer is rendered with its question"])
+@each_case("asked", "answer")
 @pytest.mark.parametrize("model", [None, ScriptedModel(finding({}))], ids=["without a model", "with one"])
 async def test_a_short_answer_is_rendered_with_its_question(
     asked: str, answer: str, model: ScriptedModel | None
@@ -349,12 +345,12 @@ async def test_a_correction_that_opens_a_conversation_is_told(memory: Memory) ->
     assert await told(agent) == ["My favourite colour is blue.", "Actually, green."]
 
 
-@pytest.mark.parametrize("said", CASES["what is asked to be remembered is told"])
+@each_case("said")
 async def test_what_is_asked_to_be_remembered_is_told(said: str, memory: Memory) -> None:
     assert await told(await agent_after(memory, said)) == [said]
 
 
-@pytest.mark.parametrize(("wrong", "right"), CASES["a short correction is rendered with what it corrects"])
+@each_case("wrong", "right")
 async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, right: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
@@ -395,7 +391,7 @@ async def test_who_says_their_name_is_told(said: str) -> None:
         assert "Sam" in (text or "")
 
 
-@pytest.mark.parametrize(("before", "reply"), CASES["reactions and answers that say nothing are not rendered"])
+@each_case("before", "reply")
 async def test_reactions_and_answers_that_say_nothing_are_not_rendered(before: str, reply: str) -> None:
     async with memory_over(concepts=()) as memory:
         assert await told_later(memory, "Hello!", before, reply) == set()

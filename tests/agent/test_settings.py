@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import pytest
 
-from factmem import AgentMemory, Background, InMemoryProvider, Memory, MemoryScope, NoMemory, Origin, Policies
+from factmem import AgentMemory, Background, InMemoryProvider, Memory, MemoryScope, NoMemory, Origin, Policies, errors
 from factmem.abc import DetectionRequest
 from factmem.agent import (
     Loading,
@@ -28,7 +28,6 @@ from factmem.errors import (
     InvalidDataError,
     InvalidNameError,
     MissingUserError,
-    UnknownProviderError,
 )
 from factmem.llm import Budget, CostReport
 from factmem.memory import Trigger
@@ -38,6 +37,7 @@ from tests.agent.installed import memory_over, plugin, user
 from tests.memory.shelves import Shelf
 from tests.memory.telling import CITY, said, well
 from tests.narrowing import not_none
+from tests.tables import cases
 
 WRONG: Any = "no such thing"
 NUMBER: Any = int
@@ -48,20 +48,13 @@ LIVES, ASKED = user("I live in Oslo."), user("Where do I live?")
 @pytest.mark.parametrize(
     ("settings", "error", "match"),
     [
-        ({"store": "no-such-store:x"}, UnknownProviderError, "sqlite-vec"),
-        ({"store": "memory:?wat=1"}, UnknownProviderError, "wat"),
-        ({"store": 5}, InvalidDataError, "address"),
+        *(
+            (settings, getattr(errors, error), match)
+            for settings, error, match in cases(__file__)["a setting that cannot work is refused"]
+        ),
         ({"store": InMemoryProvider}, InvalidDataError, "instance"),
         ({"concepts": [int]}, InvalidDataError, "concepts"),
         ({"concepts": CITY}, InvalidDataError, "concepts"),
-        ({"subjects": ["team"]}, InvalidDataError, "subjects"),
-        ({"user": "user"}, InvalidDataError, "user"),
-        ({"users": "everybody"}, InvalidDataError, "'required' or 'shared'"),
-        ({"observers": [1]}, InvalidDataError, "observers"),
-        ({"embedder": "word-lama"}, InvalidDataError, "embedder"),
-        ({"model": 5}, InvalidDataError, "model"),
-        ({"loading": {"budget": 5}}, InvalidDataError, "loading"),
-        ({"saving": "after_run"}, InvalidDataError, "saving"),
         ({"saving": Saving(scope="/product/other")}, InvalidDataError, "/product/other"),
         ({"saving": Saving(scope=MemoryScope.agent("clerk").within("acme"))}, InvalidDataError, "/agent/clerk"),
         ({"saving": Saving(scope=ScopeKind.FEATURE)}, InvalidDataError, "feature"),

@@ -16,6 +16,7 @@ from factmem.agent.nodes import GraphRun
 from factmem.errors import InvalidDataError, InvalidNameError, MissingUserError
 from tests.agent.installed import memory_over, plugin, user
 from tests.memory.telling import CITY
+from tests.tables import cases, each_case
 
 DEPS = SimpleNamespace(deps=SimpleNamespace(user=SimpleNamespace(id=7)))
 ASKED = user("Where do I live?")
@@ -82,10 +83,7 @@ def test_another_subject_can_be_the_user_too() -> None:
     assert agent.for_run(RunIdentity(host=DEPS)).user == guest.individual("7")
 
 
-@pytest.mark.parametrize(
-    ("wrong", "match"),
-    [("ada", "individual"), ("deps..id", r"deps\.user\.id"), ("", r"deps\.user\.id"), (7, "not an int")],
-)
+@each_case("wrong", "match")
 def test_what_is_no_place_of_a_user_is_refused(wrong: Any, match: str) -> None:
     with pytest.raises(InvalidDataError, match=match):
         AgentMemoryConfig(store="memory:", user=wrong)
@@ -109,18 +107,14 @@ async def test_the_error_says_how_to_name_the_user() -> None:
 @pytest.mark.parametrize(
     ("run", "found"),
     [
-        (GraphRun(context={"user_id": "alice", "session_id": "monday"}), ("alice", "monday")),
-        (GraphRun(context={"thread_id": "monday"}, config={"configurable": {"thread_id": "x"}}), (None, "monday")),
-        (GraphRun(config={"configurable": {"user_id": "alice", "thread_id": 5}}), ("alice", "5")),
-        (GraphRun(config={"configurable": {"langgraph_auth_user_id": "alice"}}), ("alice", None)),
-        (GraphRun(config={"configurable": {"langgraph_auth_user_id": "alice", "user_id": "bob"}}), ("alice", None)),
-        (GraphRun(config={"metadata": {"user_id": "alice"}}), ("alice", None)),
-        (GraphRun(config={"metadata": {"user_id": "bob"}, "configurable": {"user_id": "alice"}}), ("alice", None)),
+        *(
+            (GraphRun(**run), tuple(found))
+            for run, found in cases(__file__)["runs of langgraph name their user in the usual places"]
+        ),
         (
             GraphRun(context=SimpleNamespace(user_id="alice"), config={"configurable": {"user_id": "bob"}}),
             ("alice", None),
         ),
-        (GraphRun(), (None, None)),
     ],
 )
 def test_runs_of_langgraph_name_their_user_in_the_usual_places(

@@ -18,9 +18,7 @@ from factmem.recall import scoring
 from factmem.testing import HashEmbedder
 from tests.benchmarks.test_peers import STORE
 from tests.detection.test_evidence import doubted
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 ROOT = Path(__file__).parents[2]
 
@@ -115,7 +113,7 @@ async def test_each_set_meets_its_goals(evidence: Any, big: bool) -> None:
     assert [missed for missed in evidence.misses(figures) if not missed.startswith((*later, "honest, seventh"))] == []
 
 
-@pytest.mark.parametrize(("askable", "verifier", "honest", "fate"), CASES["a verifier decides what it may be asked"])
+@each_case("askable", "verifier", "honest", "fate")
 def test_a_verifier_decides_what_it_may_be_asked(
     evidence: Any, askable: bool | None, verifier: str, honest: bool, fate: str
 ) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from factmem.errors import MissingPackageError, StoreUnavailableError
+from tests.postgres import own_server
 from tests.postgres_server import PostgresServer
+from tests.tables import each_case
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("writers", "grouping", "trips", "recall", "tenants", "erasure", "node")
@@ -31,11 +32,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
     """A server whose settings a measurement may change."""
-    try:
-        server = PostgresServer({"fsync": "off", "max_connections": "200"})
-    except (MissingPackageError, StoreUnavailableError) as error:
-        pytest.skip(f"no PostgreSQL server can be had here: {error}")
-    with server:
+    with own_server({"fsync": "off", "max_connections": "200"}) as server:
         yield server
 
 
@@ -61,10 +58,7 @@ async def test_a_commit_and_a_recall_take_the_round_trips_that_are_wanted(
     assert {name for name, figure in found.items() if figure.met is False} == set()
 
 
-@pytest.mark.parametrize(
-    ("value", "goal", "at_least", "met"),
-    [(5, 5, True, True), (4.9, 5, True, False), (5, 5, False, True), (5.1, 5, False, False), (1, None, False, None)],
-)
+@each_case("value", "goal", "at_least", "met")
 def test_a_goal_is_met_or_missed(
     benchmark: Any, value: float, goal: float | None, at_least: bool, met: bool | None, anyio_backend: str
 ) -> None:

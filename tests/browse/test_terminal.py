@@ -41,6 +41,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.browse.conftest import CITY, DAY, MAYA, SEATS
 from tests.fork_server import ForkServer
 from tests.narrowing import not_none
+from tests.tables import each_case
 
 HOSTILE = (
     "[red]not red[/red]",
@@ -664,9 +665,7 @@ def test_without_its_extra_it_names_the_command_that_installs_it() -> None:
 # -- Pictures ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("share", "drawn"), [(0, "    "), (0.5, "██  "), (1, "████"), (0.28, "█▏  "), (7, "████"), (-1, "    ")]
-)
+@each_case("share", "drawn")
 def test_a_bar_is_as_long_as_its_share(share: float, drawn: str) -> None:
     assert bar(share, 4) == drawn
 

@@ -30,7 +30,7 @@ from tests.browse.conftest import CITY, DAY, MAYA
 from tests.memory.shelves import Shelf
 from tests.memory.telling import USER, opened, talk, well
 from tests.narrowing import not_none
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -166,25 +166,15 @@ async def test_other_host_names_are_refused(client: httpx.AsyncClient, host: str
     assert (await client.get("/", headers={"host": "localhost:8123"})).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {},
-        {"origin": "null"},
-        {"origin": "http://evil.example"},
-        {"origin": "http://127.0.0.1:9"},
-        {"origin": f"https://{HOST}"},
-        {"sec-fetch-site": "cross-site"},
-        {"origin": f"http://{HOST}", "sec-fetch-site": "same-site"},
-    ],
-)
+@each_case("headers")
 async def test_forms_of_other_sites_are_refused(
     client: httpx.AsyncClient, memory: Memory, headers: dict[str, str]
 ) -> None:
+    sent = {name: value.replace("HOST", HOST) for name, value in headers.items()}
     id = await id_of(memory, "seats")
     page = (await client.get("/inbox")).text
     token = re.findall(r'name="form_token" value="([^"]+)"', page)[0]
-    answer = await client.post(f"/record/{id}/retract", data={"form_token": token}, headers=headers)
+    answer = await client.post(f"/record/{id}/retract", data={"form_token": token}, headers=sent)
     assert answer.status_code == 403
     assert await id_of(memory, "seats") == id
 
@@ -231,13 +221,7 @@ async def test_the_pages_show_what_the_memory_knows(client: httpx.AsyncClient, m
         "/": ["records 5", "seats 120", "/product/fair", "user:maya", "in quarantine"],
         "/records?keyword=seats": ["seats 120", "about user:maya", "venue"],
         "/search?q=How many seats": ["seats 120", "similarity", "lexical", "80"],
-        f"/record/{id}": [
-            "Seats at the venue",
-            "We have 120 seats now.",
-            "Maya (user)",
-            "superseded",
-            "test",
-        ],
+        f"/record/{id}": ["Seats at the venue", "We have 120 seats now.", "Maya (user)", "superseded", "test"],
         "/subject?name=user:maya": ["Oslo", "Dutch", "120", "The person who talks with the agent"],
         "/inbox": ["The palace has 900 seats.", "In quarantine 1"],
         "/agent?question=seats&user=maya&product=fair": ["<memory>", "Oslo", "/product/fair"],

@@ -13,9 +13,7 @@ from factmem.cli.session import in_words
 from factmem.entry_points import installed_entry_points
 from factmem.memory.audit import AuditAction
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -271,7 +269,7 @@ def test_an_embedder_that_nobody_knows_is_an_error_that_names_those_there_are(cl
     assert "minilm, multilingual, wordllama, and vendors openai," in error["message"]
 
 
-@pytest.mark.parametrize(("name", "advice"), CASES["an embedder that cannot be had is an error that says what to do"])
+@each_case("name", "advice")
 def test_an_embedder_that_cannot_be_had_is_an_error_that_says_what_to_do(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, name: str, advice: str
 ) -> None:

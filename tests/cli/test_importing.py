@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.tables import each_case
+
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
 
@@ -60,20 +62,10 @@ def test_what_is_private_is_named_with_its_users(cli: CommandLine, tmp_path: Pat
     assert "0 new assertions and 1 private to others" in done.out.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["--from", "mem1", MEM0], "unknown system"),
-        (["--from", "mem0", MEM0, "--namespace", "a"], "which is for langgraph"),
-        (["--from", "mem0", "-"], "own format"),
-        (["--from", "mem0", "missing.json"], "missing.json cannot be read"),
-        (["--from", "koog", str(FIXTURES), "--key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY is not set"),
-        ([MEM0, "--subject", "user:a"], "for other systems"),
-        ([MEM0], "not an export of factmem: that of another system is read with `factmem import --from SYSTEM`"),
-    ],
-)
+@each_case("words", "error")
 def test_a_wrong_import_says_what_to_do(cli: CommandLine, words: list[str], error: str) -> None:
-    assert error in cli.error("import", *words)["message"]
+    paths = {"MEM0": MEM0, "FIXTURES": str(FIXTURES)}
+    assert error in cli.error("import", *(paths.get(word, word) for word in words))["message"]
 
 
 def test_private_facts_are_those_of_their_users(cli: CommandLine) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from factmem.browse.texts import short_id
 from factmem.cli.ids import lengthened
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine
@@ -205,10 +206,7 @@ def test_a_full_disk_behind_the_output_is_a_sentence(processes: CommandLine) -> 
     assert (done.code, done.err) == (1, "factmem: the output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [("factmem quar", "quarantine"), ("factmem import --from memory", "memory-bank memory-folder")],
-)
+@each_case("words", "expected")
 def test_the_shell_completes(processes: CommandLine, words: str, expected: str) -> None:
     env = {"_FACTMEM_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     assert processes.fork(env=env).out.split() == expected.split()

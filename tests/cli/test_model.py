@@ -12,9 +12,7 @@ import pytest
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
 from factmem.testing.chat_answers import Said, answering, chat_answer
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -137,7 +135,7 @@ def test_concepts_may_be_the_fields_of_a_class(
     assert cli.data("load", "seats")["value"] == 120
 
 
-@pytest.mark.parametrize("content", CASES["a malformed file of concepts is reported before anything is kept"])
+@each_case("content")
 def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(
     cli: CommandLine, talk: Talk, concepts: Path, nobody: str, content: str
 ) -> None:
@@ -147,7 +145,7 @@ def test_a_malformed_file_of_concepts_is_reported_before_anything_is_kept(
     assert not cli.store.exists()
 
 
-@pytest.mark.parametrize("words", CASES["what only a model can do says how to name one"])
+@each_case("words")
 def test_what_only_a_model_can_do_says_how_to_name_one(cli: CommandLine, talk: Talk, words: list[str]) -> None:
     error = cli.error("ingest", str(talk(SAID)), *words)
     assert error["type"] == "CapabilityError"

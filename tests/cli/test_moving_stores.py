@@ -20,9 +20,7 @@ from factmem.abc.capabilities import KeepsLog
 from tests.cli.conftest import CommandLine
 from tests.reliability.stores import NOON, STORES, DurableStore
 from tests.reliability.test_full_disks import needs_mounts, remount, small_disk
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 NOTES = Concept.multiple("notes", "What is moved")
 USER = MemorySubject("user")
@@ -68,7 +66,7 @@ def test_keys_are_named_in_the_addresses(cli: CommandLine, tmp_path: Path, monke
     assert cli.error("move", target.replace("OTHER", "NO"), str(tmp_path / "x"))["type"] == "KeyUnavailableError"
 
 
-@pytest.mark.parametrize(("source", "target", "message"), CASES["errors say the next step"])
+@each_case("source", "target", "message")
 def test_errors_say_the_next_step(cli: CommandLine, tmp_path: Path, source: str, target: str, message: str) -> None:
     cli.data("save", "city", "Oslo")
     CommandLine(tmp_path / "other.db").data("save", "city", "Lima")

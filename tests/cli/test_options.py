@@ -15,9 +15,7 @@ from factmem.cli.app import app
 from factmem.cli.options import Scoring
 from factmem.recall import Additive, Boost
 from factmem.recall.scoring import RecallSettings
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -123,7 +121,7 @@ def test_an_organization_sees_nothing_of_another(cli: CommandLine) -> None:
     assert cli.matches("seats") == []
 
 
-@pytest.mark.parametrize("words", CASES["wrong usage exits with 2"])
+@each_case("words")
 def test_wrong_usage_exits_with_2(cli: CommandLine, words: list[str]) -> None:
     done = cli.run(*words)
     assert done.code == 2
@@ -173,7 +171,7 @@ def test_facts_can_be_kept_in_files_as_well(cli: CommandLine, tmp_path: Path) ->
     assert cli.data("load", "seats", "--store", store)["value"] == 120
 
 
-@pytest.mark.parametrize(("words", "expected"), CASES["errors name options and not python arguments"])
+@each_case("words", "expected")
 def test_errors_name_options_and_not_python_arguments(cli: CommandLine, words: list[str], expected: str) -> None:
     message = cli.error(*words)["message"]
     assert expected in message
@@ -270,7 +268,7 @@ def test_scores_may_be_set_in_the_environment(seats: CommandLine, monkeypatch: p
 
 
 @pytest.mark.parametrize("command", [("recall", "seats"), ("mcp",)])
-@pytest.mark.parametrize(("options", "expected"), CASES["an impossible weight is a usage error"])
+@each_case("options", "expected")
 def test_an_impossible_weight_is_a_usage_error(
     cli: CommandLine, command: tuple[str, ...], options: list[str], expected: str
 ) -> None:
@@ -279,7 +277,7 @@ def test_an_impossible_weight_is_a_usage_error(
     assert expected in " ".join(re.sub(r"\x1b\[[\d;]*m|[│╭╮╰╯─]", "", done.err).split())
 
 
-@pytest.mark.parametrize("words", CASES["an empty filter is an error and does not select everything"])
+@each_case("words")
 def test_an_empty_filter_is_an_error_and_does_not_select_everything(cli: CommandLine, words: tuple[str, ...]) -> None:
     """As of a variable of the shell that is not set."""
     cli.data("remember", "I like tea.")
@@ -295,9 +293,6 @@ def test_a_server_scores_as_its_options_say(cli: CommandLine, monkeypatch: pytes
 
     monkeypatch.setattr("factmem.mcp.make_server", server)
     cli.run("mcp", "--min-score", "0.3", "--composite", "additive", "--recency-weight", "0.1")
-    assert (given["min_score"], given["settings"]) == (
-        0.3,
-        RecallSettings(composite=Additive(recency_weight=0.1)),
-    )
+    assert (given["min_score"], given["settings"]) == (0.3, RecallSettings(composite=Additive(recency_weight=0.1)))
     cli.run("mcp")
     assert (given["min_score"], given["settings"]) == (0.0, None)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from factmem import BlockingMemory, Memory
+from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import chat_answer, error_answer, unreachable_base_url
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.cli.conftest import CommandLine, Talk
@@ -82,7 +86,7 @@ def test_explain_shows_what_a_score_is_made_of(cli: CommandLine) -> None:
     assert "similarity 1.000" in cli.run("recall", "seats", "--explain").out
 
 
-@pytest.mark.parametrize(("option", "found"), CASES["recall filters"])
+@each_case("option", "found")
 def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -> None:
     day = "--timestamp"
     cli.run("save", "hall", "size big", "--scope", "/product/fair", day, "2026-01-01")
@@ -92,7 +96,7 @@ def test_recall_filters(cli: CommandLine, option: list[str], found: list[str]) -
     assert sorted(match["record"]["keyword"] for match in matches) == found
 
 
-@pytest.mark.parametrize(("type", "text", "value"), CASES["load reads what was saved whatever its type"])
+@each_case("type", "text", "value")
 def test_load_reads_what_was_saved_whatever_its_type(cli: CommandLine, type: str, text: str, value: object) -> None:
     cli.data("save", "thing", text, "--type", type)
     loaded = cli.data("load", "thing")
@@ -269,3 +273,52 @@ def test_an_unavailable_model_is_reported_beside_plain_recall(cli: CommandLine) 
 
 def test_no_other_depth_is_known(cli: CommandLine) -> None:
     assert cli.run("recall", "bread", "--depth", "deeper").code == 2
+
+
+# JSON on a terminal: nothing in a fact reaches the terminal as a command or out of sight
+
+
+pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals, so that NOTHING was tried")
+
+HOSTILE = "Tea\x1b[2J\x9b31m\u202egnp.exe\u200b and\x7f \u2066milk\u2069"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("words", [["--json", "list"], ["export", "-"]], ids=["list", "export"])
+def test_json_on_a_terminal_escapes_what_it_would_obey(words: list[str], tmp_path: Path) -> None:
+    store = tmp_path / "facts.db"
+    with BlockingMemory(Memory(store, embedder=HashEmbedder())) as memory:
+        memory.remember(HOSTILE)
+        (record,) = memory.list_records()
+    seen = on_a_terminal([sys.executable, "-m", "factmem", "--store", str(store), *words])
+    assert not set(seen) & set("\x1b\x7f\x9b\u202e\u200b\u2066\u2069")
+    read = json.loads(seen) if words[0] == "--json" else [json.loads(line) for line in seen.splitlines()]
+    assert record.value in texts_in(read)
+
+
+def texts_in(data: object) -> list[object]:
+    """Return every text in JSON."""
+    if isinstance(data, dict | list):
+        items = data.values() if isinstance(data, dict) else data
+        return [text for item in items for text in texts_in(item)]
+    return [data]
+
+
+def on_a_terminal(command: list[str]) -> str:
+    """Return what a command writes to a terminal."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "COLUMNS": "1000", "PYTHONIOENCODING": "utf-8"}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, env=env) as run:
+        os.close(theirs)
+        read = bytearray()
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the terminal is closed
+                break
+            if not part:
+                break
+            read += part
+        os.close(ours)
+    assert run.returncode == 0
+    return read.decode().replace("\r\n", "\n")

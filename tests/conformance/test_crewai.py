@@ -20,11 +20,7 @@ from factmem import Concept, FactDetails, InMemoryProvider, Memory
 from factmem.abc.capabilities import Receipt, Statement
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.consolidation import ConsolidationPolicy
-from factmem.errors import (
-    EmbedderMismatchError,
-    InvalidDataError,
-    StoreUnavailableError,
-)
+from factmem.errors import EmbedderMismatchError, InvalidDataError, StoreUnavailableError
 from factmem.llm import InstructorModel
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.chat_answers import answering

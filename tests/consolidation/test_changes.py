@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import attrs
-import pytest
 
 from factmem.abc.consolidator import Action
 from factmem.changes import ChangeKind, changes_between
 from factmem.details import Evidence
 from factmem.facts import Concept
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -52,26 +52,14 @@ async def test_values_are_read_with_their_declared_concepts(world: World) -> Non
     assert change.record.concept.description == "city"
 
 
-@pytest.mark.parametrize(
-    ("actions", "insert"),
-    [
-        ((), True),
-        ((Action.DELETE,), True),
-        ((Action.UPDATE,), False),
-        ((Action.UPDATE,), True),
-        ((Action.KEEP,), False),
-    ],
-    ids=["insert", "delete", "update", "both", "keep"],
-)
-async def test_the_same_candidates_again_bring_nothing_about(
-    world: World, actions: tuple[Action, ...], insert: bool
-) -> None:
+@each_case("actions", "insert")
+async def test_the_same_candidates_again_bring_nothing_about(world: World, actions: list[str], insert: bool) -> None:
     """No candidate is decided again, although the consolidator would answer the same."""
     await world.save(world.says("the user lives in Paris"))
     candidates = await world.candidates(
         world.says("the user lives in Berlin", minute=1), world.typed("city", "Berlin", minute=1)
     )
-    consolidator = world.always(*actions, insert=insert, text="the user lives in Berlin now")
+    consolidator = world.always(*map(Action.__getitem__, actions), insert=insert, text="the user lives in Berlin now")
     await world.consolidate(candidates, consolidator)
     asked = len(consolidator.asked)
     planned, changed = await world.consolidate(candidates, consolidator)

@@ -12,6 +12,7 @@ from factmem.consolidation import ConsolidationPolicy
 from factmem.consolidation.candidates import CandidateAssertion
 from factmem.consolidation.duplicates import without_duplicates
 from factmem.details import Evidence, Origin
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -38,13 +39,9 @@ async def test_a_duplicate_that_nobody_quoted_lives_on_in_its_own_words(world: W
     assert [item.quote for item in kept.assertion.details.evidence] == [TEA, AGAIN]
 
 
-@pytest.mark.parametrize(
-    "details",
-    [({"speaker": "Ann"}, {"speaker": "Zoë"}), ({"day": "2026-05-01"}, {"day": "2026-05-02"})],
-    ids=["speakers", "days"],
-)
+@each_case("details")
 async def test_what_another_speaker_says_and_what_is_said_of_another_day_is_kept(
-    world: World, details: tuple[dict[str, Any], ...]
+    world: World, details: list[dict[str, Any]]
 ) -> None:
     candidates = await world.candidates(*(world.says(TEA, evidence=[Evidence(quote=TEA, **of)]) for of in details))
     assert without_duplicates(candidates, POLICY) == candidates

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 import attrs
@@ -12,13 +13,13 @@ import pytest
 from factmem.abc.capabilities import Append, StateRequest
 from factmem.abc.consolidator import Action, Novelty, Verdict, Verdicts
 from factmem.changes import ChangeKind
-from factmem.consolidation import ConsolidationPolicy
+from factmem.consolidation.policy import ConsolidationPolicy
+from factmem.consolidation.questions import questions_about
+from factmem.consolidation.survey import Survey
 from factmem.details import Evidence, MetadataMerge, Origin
 from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelUnavailableError
 from factmem.records import AssertionState, Recorded
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 if TYPE_CHECKING:
     from tests.consolidation.conftest import World
@@ -54,9 +55,7 @@ async def test_typed_facts_and_their_removals_are_appended_as_they_are(world: Wo
     assert await world.texts() == ["Paris"]
 
 
-@pytest.mark.parametrize(
-    ("known", "new", "text", "followed"), CASES["an update says no name number or order that nobody said"]
-)
+@each_case("known", "new", "text", "followed")
 async def test_an_update_says_no_name_number_or_order_that_nobody_said(
     world: World, known: str, new: str, text: str, followed: bool
 ) -> None:
@@ -350,9 +349,50 @@ async def test_what_expires_does_not_carry_what_is_to_last(world: World) -> None
     assert await world.texts() == [PARIS, BERLIN]
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"threshold": 1.1}, {"limit": 0}, {"duplicate": True}, {"max_deleted_share": -1}, {"concurrency": 1.5}]
-)
+@each_case("wrong")
 def test_a_policy_with_a_number_out_of_range_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(InvalidDataError):
         ConsolidationPolicy(**wrong)  # type: ignore[arg-type]  # what a configuration file may hold
+
+
+# The known records are scanned a bounded number of times, however large the batch and the store are
+
+
+if TYPE_CHECKING:
+    from tests.consolidation.conftest import World
+
+MANY = 40
+ItemT = TypeVar("ItemT")
+
+
+class Looked(list[ItemT]):
+    """A list that counts how often it is iterated over."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[ItemT]:
+        self.times += 1
+        return super().__iter__()
+
+
+async def test_a_batch_goes_through_what_is_known_once_and_not_for_each_candidate(world: World) -> None:
+    await world.save(*(world.says(f"box {number} stands in the hall") for number in range(MANY)))
+    candidates = await world.candidates(*(world.says(f"crate {number} is blue", minute=1) for number in range(MANY)))
+    survey = Survey.of(candidates, await world.known(), await world.whole_log(), ())
+    known = {partition: Looked(records) for partition, records in survey.records.items()}
+    questions_about(candidates, attrs.evolve(survey, records=known), ConsolidationPolicy(threshold=0))
+    assert [records.times for records in known.values()] == [1]
+
+
+async def test_what_stands_behind_records_is_found_in_one_look_at_their_track(world: World) -> None:
+    await world.save(*(world.says(f"box {number} stands in the hall") for number in range(MANY)))
+    again = await world.save(*(world.says(f"box {number} stands in the hall", minute=1) for number in range(MANY)))
+    candidates = await world.candidates(world.says("the hall is empty", minute=2))
+    survey = Survey.of(candidates, await world.known(), await world.whole_log(), ())
+    tracks = {track: Looked(entries) for track, entries in survey._counting.items()}
+    counted = attrs.evolve(survey, counting=tracks)
+    (records,) = counted.records.values()
+    behind = [counted.assertions_of(record) for record in records]
+    assert [len(entries) for entries in behind] == [2] * MANY
+    assert {entries[1].id for entries in behind} == {recorded.id for recorded in again}
+    assert [entries.times for entries in tracks.values()] == [1]

@@ -12,19 +12,19 @@ from typing import Any
 import attrs
 import pytest
 
+from factmem import errors
 from factmem.crypto import Passphrase, SecretKey
 from factmem.crypto.key_file import Roots, locked_roots, unlocked_roots
 from factmem.crypto.keys import Argon2id, CalledKey, EnvironmentKey, EnvironmentPassphrase, Keyring
 from factmem.errors import (
     CorruptStoreError,
-    DowngradedStoreError,
-    FactMemError,
     InvalidDataError,
     KeyUnavailableError,
     NewerVersionError,
     TamperedStoreError,
     WrongKeyError,
 )
+from tests.tables import each_case
 
 KEY = SecretKey(bytes(range(32)))
 RING = Keyring.of(KEY)
@@ -133,41 +133,11 @@ def test_a_slot_of_another_store_does_not_open_here() -> None:
         unlocked_roots(json.dumps(one | {"slots": mixed}).encode(), RING)
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (put("version", 2), NewerVersionError),
-        (put("version", 99), NewerVersionError),
-        (put("version", 0), DowngradedStoreError),
-        (put("version", -1), DowngradedStoreError),
-        (put("version", "1"), CorruptStoreError),
-        (put("suite", "cobblestone-128"), DowngradedStoreError),
-        (put("suite", "none"), DowngradedStoreError),
-        (put("suite", None), CorruptStoreError),
-        (put("factmem", "facts"), CorruptStoreError),
-        (put("store", "another"), WrongKeyError),
-        (put("slots", []), WrongKeyError),
-        (put("slots", {}), CorruptStoreError),
-        (put("slots", [1]), CorruptStoreError),
-        (put_in_slot("id", "other"), WrongKeyError),
-        (put_in_slot("id", 1), CorruptStoreError),
-        (put_in_slot("check", "AAAA"), WrongKeyError),
-        (put_in_slot("check", "?"), CorruptStoreError),
-        (put_in_slot("check", "ключ"), CorruptStoreError),
-        (put_in_slot("roots", "ключ"), CorruptStoreError),
-        (put_in_slot("roots", ""), TamperedStoreError),
-        (put_in_slot("roots", "AAAA"), TamperedStoreError),
-        (put_in_slot("recipe", {}), CorruptStoreError),
-        (put_in_slot("recipe", {"kdf": "md5"}), CorruptStoreError),
-        (put_in_slot("recipe", []), CorruptStoreError),
-    ],
-)
-def test_a_changed_document_is_a_typed_error(
-    change: Callable[[dict[str, Any]], Any], error: type[FactMemError]
-) -> None:
+@each_case("place", "name", "value", "error")
+def test_a_changed_document_is_a_typed_error(place: str, name: str, value: object, error: str) -> None:
     document = locked_roots(Roots.new(), RING)
-    with pytest.raises(error):
-        unlocked_roots(changed(document, change), RING)
+    with pytest.raises(getattr(errors, error)):
+        unlocked_roots(changed(document, (put_in_slot if place == "slot" else put)(name, value)), RING)
 
 
 @pytest.mark.parametrize("document", [b"", b"{", b"null", b"[]", b"\xff\xfe", b"[" * 100_000, b"{}", b'{"factmem": 1}'])
@@ -176,38 +146,14 @@ def test_what_is_no_such_document_is_a_typed_error(document: bytes) -> None:
         unlocked_roots(document, RING)
 
 
-@pytest.mark.parametrize(
-    ("costs", "error"),
-    [
-        ({"memory_kib": 19 * 1024 - 1}, DowngradedStoreError),
-        ({"memory_kib": 8}, DowngradedStoreError),
-        ({"memory_kib": 0}, DowngradedStoreError),
-        ({"memory_kib": -1}, DowngradedStoreError),
-        ({"passes": 1}, DowngradedStoreError),
-        ({"passes": 0}, DowngradedStoreError),
-        ({"memory_kib": 1024 * 1024 + 1}, CorruptStoreError),
-        ({"memory_kib": 2**31}, CorruptStoreError),
-        ({"memory_kib": 10**30}, CorruptStoreError),
-        ({"passes": 65}, CorruptStoreError),
-        ({"passes": 2**32}, CorruptStoreError),
-        ({"lanes": 17}, CorruptStoreError),
-        ({"lanes": 0}, CorruptStoreError),
-        ({"lanes": -1}, CorruptStoreError),
-        ({"lanes": True}, CorruptStoreError),
-        ({"memory_kib": 65536.0}, CorruptStoreError),
-        ({"salt": "AAAA"}, CorruptStoreError),
-        ({"salt": "?"}, CorruptStoreError),
-        ({"salt": "ключ"}, CorruptStoreError),
-        ({"salt": None}, CorruptStoreError),
-    ],
-)
+@each_case("costs", "error")
 def test_a_cost_out_of_bounds_is_refused_before_it_is_spent(
-    costs: dict[str, object], error: type[FactMemError], stretched: list[Argon2id]
+    costs: dict[str, object], error: str, stretched: list[Argon2id]
 ) -> None:
     document = locked_roots(Roots.new(), WORDS)
     stretched.clear()
     recipe = json.loads(document)["slots"][0]["recipe"] | costs
-    with pytest.raises(error):
+    with pytest.raises(getattr(errors, error)):
         unlocked_roots(changed(document, put_in_slot("recipe", recipe)), WORDS)
     assert not stretched
 

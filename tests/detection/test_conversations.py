@@ -19,7 +19,7 @@ from factmem import Conversation, Message, json_stream
 from factmem.conversations import conversations_in, conversations_of, read_conversations
 from factmem.details import Origin
 from factmem.errors import ConversationFormatError, InvalidDataError
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -74,7 +74,7 @@ def test_a_conversation_begins_with_its_first_time_if_it_tells_no_other() -> Non
     assert conversation.started_at == dt.datetime(2024, 5, 8, tzinfo=dt.UTC)
 
 
-@pytest.mark.parametrize(("written", "meant"), CASES["times are read in every known way and taken as utc"])
+@each_case("written", "meant")
 def test_times_are_read_in_every_known_way_and_taken_as_utc(
     written: Any, meant: tuple[int, int, int, int, int]
 ) -> None:
@@ -234,7 +234,7 @@ def test_a_conversation_of_something_else_than_messages_is_refused(messages: Any
 GOOD = {"role": "user", "content": "Hi"}
 
 
-@pytest.mark.parametrize(("value", "path"), CASES["the error says where"])
+@each_case("value", "path")
 def test_the_error_says_where(value: Any, path: str) -> None:
     with pytest.raises(ConversationFormatError) as caught:
         read(json.dumps(value).encode())

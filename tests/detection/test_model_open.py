@@ -20,9 +20,7 @@ from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.subjects import MemorySubject
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 @attrs.frozen
@@ -190,7 +188,7 @@ async def test_the_assistant_gives_attributed_statements_and_no_facts(read: Call
     assert reading.detection.dropped == {DropReason.NOT_THE_USERS_WORDS: 1}
 
 
-@pytest.mark.parametrize(("text", "keyword"), CASES["keywords are snake case in any script"])
+@each_case("text", "keyword")
 def test_keywords_are_snake_case_in_any_script(text: str, keyword: str) -> None:
     assert keyword_of(text) == keyword
 

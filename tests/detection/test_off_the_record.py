@@ -12,6 +12,7 @@ from factmem import Concept, Memory, Message
 from factmem.abc.detector import Conversation, DropReason
 from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
 from factmem.testing import HashEmbedder, ScriptedModel
+from tests.tables import each_case
 
 UNSAVED: Final = f"[redacted: {OFF_THE_RECORD}]"
 MARKED, HONEST = (
@@ -37,18 +38,7 @@ def test_words_about_records_are_kept(text: str) -> None:
     assert kept(text) == text
 
 
-@pytest.mark.parametrize(
-    "behind",
-    [
-        "-----Original Message-----\nFrom: Bob\nSent: Monday\n\nI drink. This is off the record.",
-        "---------- Forwarded message ---------\nFrom: Bob <b@x.io>\nSubject: hi\n\nThis is off the record.",
-        "On Mon, 2 Mar 2026, Bob <b@x.io> wrote:\n\nI drink. This is off the record.",
-        "> Off the record: I drink.",
-        "> I drink.\n> This is off the record.",
-        "```\nOff the record: I drink.\n```",
-        "Translate this:\nI drink. Please don't save this.",
-    ],
-)
+@each_case("behind")
 def test_nobody_else_can_ask_for_it(behind: str) -> None:
     assert kept(f"I live in Ulm.\n\n{behind}") == f"I live in Ulm.\n\n{behind}"
     assert kept(f"I live in Ulm. Please don't save this.\n\n{behind}") == f"{UNSAVED}\n\n{behind}"

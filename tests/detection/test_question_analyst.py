@@ -20,9 +20,7 @@ from factmem.abc.question_analyst import (
 from factmem.detection.model_analyst import InstructorQuestionAnalyst
 from factmem.errors import ModelAnswerError, ModelRefusedError
 from factmem.testing import ScriptedModel
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 REQUEST = QuestionRequest(now=NOW, scopes_in_use=("/product/alpha", "/product/beta"), keywords_in_use=("city", "diet"))
@@ -80,7 +78,7 @@ async def test_it_reads_answers_of_a_looser_kind() -> None:
     assert len((await analysed(many)).questions) == REQUEST.max_questions
 
 
-@pytest.mark.parametrize(("since", "until", "start", "end"), CASES["times of every form are read or left out"])
+@each_case("since", "until", "start", "end")
 async def test_times_of_every_form_are_read_or_left_out(
     since: str | None, until: str | None, start: str | None, end: str | None
 ) -> None:

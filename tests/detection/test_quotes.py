@@ -20,9 +20,7 @@ from factmem.detection.statements import says_something
 from factmem.detection.verbatim import LONGEST_STATEMENT, VerbatimDetector
 from factmem.errors import InvalidDataError
 from factmem.facts import STATEMENT, Concept
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 SEATS = DetectionRequest(concepts=[Concept.single("seats", "How many seats", int)])
 
@@ -37,12 +35,12 @@ def quoted(text: str, quote: str) -> str | None:
     return None if found is None else text[slice(*found)]
 
 
-@pytest.mark.parametrize(("text", "quote", "words"), CASES["a quote is found as it stands there"])
+@each_case("text", "quote", "words")
 def test_a_quote_is_found_as_it_stands_there(text: str, quote: str, words: str) -> None:
     assert quoted(text, quote) == words
 
 
-@pytest.mark.parametrize(("text", "quote"), CASES["other words are not found"])
+@each_case("text", "quote")
 def test_other_words_are_not_found(text: str, quote: str) -> None:
     assert quoted(text, quote) is None
 
@@ -79,7 +77,7 @@ def test_what_is_found_has_the_letters_of_the_quote(text: str, quote: str) -> No
         assert kept in (wanted, wanted.replace("amp", "").replace("lt", "").replace("gt", ""))
 
 
-@pytest.mark.parametrize(("item", "message"), CASES["a wrong number is put right if only one message has the words"])
+@each_case("item", "message")
 async def test_a_wrong_number_is_put_right_if_only_one_message_has_the_words(
     read: Callable[..., Any], item: dict[str, Any], message: int
 ) -> None:
@@ -150,19 +148,10 @@ async def test_each_message_is_one_statement_with_its_speaker_time_and_place() -
     )
 
 
-@pytest.mark.parametrize(
-    ("role", "origin"),
-    [
-        ("user", Origin.USER),
-        ("assistant", Origin.ASSISTANT),
-        ("tool", Origin.TOOL),
-        ("document", Origin.DOCUMENT),
-        ("stranger", Origin.UNKNOWN),
-    ],
-)
-def test_the_role_sets_the_origin(role: str, origin: Origin) -> None:
+@each_case("role", "origin")
+def test_the_role_sets_the_origin(role: str, origin: str) -> None:
     (candidate,) = found(Message(content="The sky is blue.", role=role))
-    assert candidate.details.origin is origin
+    assert candidate.details.origin is Origin[origin]
 
 
 @pytest.mark.parametrize("origin", Origin)

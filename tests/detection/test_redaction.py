@@ -22,9 +22,7 @@ from hypothesis import strategies as st
 from factmem.abc.detector import Conversation, Message
 from factmem.detection.redaction import Redacted, RedactedSecret, redact, redact_conversation
 from tests.growth import cpu_seconds, grows_faster
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 pytestmark = pytest.mark.slow
 
@@ -99,12 +97,12 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert redact(text) == Redacted(text)
 
 
-@pytest.mark.parametrize(("said", "kept"), CASES["a password is found right behind the word for it"])
+@each_case("said", "kept")
 def test_a_password_is_found_right_behind_the_word_for_it(said: str, kept: str) -> None:
     assert redact(said).text == kept.format("[redacted: password]")
 
 
-@pytest.mark.parametrize("text", CASES["words beside password stay"])
+@each_case("text")
 def test_words_beside_password_stay(text: str) -> None:
     assert redact(text) == Redacted(text)
 

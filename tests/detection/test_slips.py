@@ -19,6 +19,7 @@ from factmem.llm import InstructorModel
 from factmem.testing.chat_answers import answering, chat_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer, Responder
 from factmem.testing.strategies import Pet
+from tests.tables import cases
 
 pytestmark = pytest.mark.slow
 
@@ -56,31 +57,8 @@ def found(keyword: str, quote: str, **item: Any) -> dict[str, Any]:
 
 WRITE = "I write Python and Rust"
 MEANT: Mapping[str, tuple[Any, list[Any]]] = {
-    "values for value": (found("seats", "have 80 seats", values=[80]), [80]),
-    "one of values for value": (found("seats", "have 80 seats", values=80), [80]),
-    "a list for a value": (found("seats", "have 80 seats", value=[80]), [80]),
-    "value for values": (found("languages", WRITE, value=["Python", "Rust"]), ["Python", "Rust"]),
-    "one value for values": (found("languages", WRITE, value="Rust"), ["Rust"]),
-    "a list that is a value": (found("tags", "tags are blue and round", value=["blue", "round"]), [["blue", "round"]]),
-    "values that are a value": (found("tags", "tags are blue and round", values=["blue"]), [["blue"]]),
-    "null beside it": (found("seats", "have 80 seats", value=None, values=[80]), [80]),
-    "a quote in other case": (found("city", "I LIVE in new delhi", value="New Delhi"), ["New Delhi"]),
-    "a quote with another end": (found("city", "I live in New Delhi!", value="New Delhi"), ["New Delhi"]),
-    "a quote with a comma": (found("city", "I live, in New-Delhi", value="New Delhi"), ["New Delhi"]),
-    "a quote without marks": (found("city", "each I live in New Delhi", value="New Delhi"), ["New Delhi"]),
-    "a number with its unit": (found("seats", "have 80 seats", value="80 seats"), [80]),
     "a price": (found("price", "for €12.50 each", value="€12.50"), [Decimal("12.50")]),
-    "a plain number": ({"seats": 80}, [80]),
-    "a plain text": ({"city": "New Delhi"}, ["New Delhi"]),
-    "plain values": ({"languages": ["Python", "Rust"]}, ["Python", "Rust"]),
-    "a plain value beside a finding": (
-        {"city": "New Delhi", **found("seats", "80 seats", value=80)},
-        [80, "New Delhi"],
-    ),
-    "a trailing comma": ('{"seats": [{"quote": "have 80 seats", "message": 1, "value": 80,},],}', [80]),
-    "comments": ('{"seats": [ // all\n{"quote": "have 80 seats", /* one */ "message": 1, "value": 80}]} # so', [80]),
-    "a Python literal": ("{'seats': [{'quote': 'have 80 seats', 'message': 1, 'value': 80}], 'city': None}", [80]),
-    "names without quotes": ('{seats: [{quote: "have 80 seats", message: 1, value: 80}]}', [80]),
+    **{name: (said, meant) for name, said, meant in cases(__file__)["small slips"]},
 }
 
 

@@ -13,7 +13,7 @@ from factmem.abc import DetectionRequest
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.detection.standing_instructions import instructions_in, overtakes
 from factmem.detection.verbatim import VerbatimDetector
-from tests.tables import sections
+from tests.tables import each_case, sections
 
 _TEXTS = sections(Path(__file__).with_name("standing_instructions.txt"))
 ASKED, SAID = _TEXTS["asked"], _TEXTS["said"]
@@ -72,15 +72,7 @@ def test_an_instruction_is_overtaken_by_a_newer_one_about_the_same() -> None:
     assert not overtakes("Call me Bo.", old)
 
 
-@pytest.mark.parametrize(
-    ("newer", "older", "replaced"),
-    [
-        ("Please call me Robert from now on.", "Call me Bob.", True),
-        ("Nenn mich Robert.", "Bitte nenn mich Bob.", True),
-        ("Call me Robert.", "Call me Bob and use no emojis.", False),
-        ("Never call me at work.", "Call me Bob.", False),
-    ],
-)
+@each_case("newer", "older", "replaced")
 def test_an_instruction_how_to_address_the_user_replaces_the_one_before(newer: str, older: str, replaced: bool) -> None:
     """Not one that also says something else."""
     assert overtakes(newer, older) is replaced

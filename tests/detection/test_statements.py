@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from factmem.detection.statements import says_something, statement_spans
 from tests.growth import cpu_seconds, grows_faster
+from tests.tables import each_case
 
 pytestmark = pytest.mark.slow
 
@@ -18,55 +19,13 @@ def cut(text: str, max_chars: int) -> list[str]:
     return [text[start:end] for start, end in statement_spans(text, max_chars)]
 
 
-def test_a_text_that_fits_is_one_statement_without_the_space_around_it() -> None:
-    assert cut("  Two sentences. In one line. \n", 100) == ["Two sentences. In one line."]
-
-
-def test_paragraphs_are_the_first_borders_and_are_joined_while_they_fit() -> None:
-    assert cut("One one.\n\nTwo two.\n\nThree three three.", 20) == ["One one.\n\nTwo two.", "Three three three."]
-
-
-def test_a_paragraph_that_does_not_fit_is_cut_between_sentences() -> None:
-    assert cut("I have a dog. He is three! Is he nice? Yes", 14) == [
-        "I have a dog.",
-        "He is three!",
-        "Is he nice?",
-        "Yes",
-    ]
-
-
-def test_sentences_of_scripts_without_spaces_are_cut_too() -> None:
-    assert cut("我有一只狗。它三岁了！它很可爱。", 8) == ["我有一只狗。", "它三岁了！", "它很可爱。"]
-
-
-def test_a_sentence_that_does_not_fit_is_cut_between_words() -> None:
-    assert cut("alpha beta gamma delta", 11) == ["alpha beta", "gamma delta"]
-
-
-def test_a_word_stays_whole_even_if_it_is_longer_than_a_statement() -> None:
-    assert cut("a extraordinarily b", 5) == ["a", "extraordinarily", "b"]
+@each_case("text", "max_chars", "pieces")
+def test_a_text_is_cut_at_the_widest_border_that_fits(text: str, max_chars: int, pieces: list[str]) -> None:
+    assert cut(text, max_chars) == pieces
 
 
 def test_a_run_that_is_no_word_is_cut() -> None:
     assert [len(piece) for piece in cut("x" * 2_500, 1_000)] == [1_000, 1_000, 500]
-
-
-def test_a_code_fence_that_fits_stays_whole() -> None:
-    fence = "```python\nx = 1\n\ny = 2\n```"
-    assert cut(f"Here is what I wrote today:\n{fence}\nDo you like what I wrote?", 30) == [
-        "Here is what I wrote today:",
-        fence,
-        "Do you like what I wrote?",
-    ]
-
-
-def test_a_fence_that_is_never_closed_is_cut_like_any_text() -> None:
-    assert cut("```\none one one\n\ntwo two two", 16) == ["```\none one one", "two two two"]
-
-
-def test_the_placeholder_of_a_secret_is_not_cut() -> None:
-    assert cut("mine: [redacted: aws key] ok", 12) == ["mine:", "ok"]
-    assert cut("mine: x[redacted: aws key]y ok", 12) == ["mine:", "x[redacted: aws key]y", "ok"]
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "...", "?!", "→ │ █", "[redacted: pin]", " - [redacted: aws key]."])

@@ -6,12 +6,12 @@ import datetime as dt
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import apsw
 import pytest
 
 from factmem import AgentMemoryProvider
 from factmem.testing import FakeClock
 from tests.forgetting.stores import STORES
+from tests.packages import need_ciphers
 
 
 @pytest.fixture
@@ -23,8 +23,8 @@ def anyio_backend() -> str:
 @pytest.fixture(params=sorted(STORES))
 def kind(request: pytest.FixtureRequest) -> str:
     """Kind of the store."""
-    if request.param == "encrypted-sqlite" and not hasattr(apsw, "mc_version"):
-        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
+    if request.param == "encrypted-sqlite":
+        need_ciphers()
     return str(request.param)
 
 

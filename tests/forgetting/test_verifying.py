@@ -21,6 +21,7 @@ from factmem.memory.erasure_proof import Scanner, Traces, is_distinctive
 from factmem.recall.text.analysis import indexed_text
 from factmem.records import Assertion, Place, assertions_of
 from tests.forgetting.stores import DenseEmbedder, likes, vector_of, word
+from tests.tables import each_case
 
 SECRET = "Zoë’s “žluťoučký kůň” lives in 東京都渋谷区 at number 12, and nobody knows"
 
@@ -185,13 +186,7 @@ async def test_a_search_for_nothing_proves_nothing(provider: AgentMemoryProvider
     assert (report.searched, report.clean) == (0, False)
 
 
-@pytest.mark.parametrize(
-    ("text", "telling"),
-    [
-        *[("tea", False), ("coffee", True), ("東京", True), ("茶", False), ("123456", False), ("12345678901", True)],
-        *[("facade", False), ("deadbeefcafe", True), ("aaaaaaaa", False), ("  tea  ", False)],
-    ],
-)
+@each_case("text", "telling")
 def test_a_word_is_searched_for_if_it_is_unlikely_by_chance(text: str, telling: bool) -> None:
     assert is_distinctive(text) is telling
 

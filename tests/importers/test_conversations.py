@@ -100,9 +100,7 @@ async def test_chatgpt(mover: Mover, tmp_path: Path) -> None:
         export.writestr("conversations-000.json", json.dumps([chatgpt_talk()]))
         export.writestr("conversations-001.json", json.dumps([chatgpt_talk(id="talk-2", mapping={})]))
     found = found_in("chatgpt", archive)
-    assert said(found) == [
-        [("user", "I live in Lisbon."), ("assistant", "A lovely place."), ("user", "Look at this.")],
-    ]
+    assert said(found) == [[("user", "I live in Lisbon."), ("assistant", "A lovely place."), ("user", "Look at this.")]]
     assert Lost("messages of branches that were edited away", 1) in found
     assert Lost("custom instructions (they stand before each conversation)", 1) in found
     assert Skipped("nothing was said in them") in found

@@ -16,10 +16,9 @@ from factmem.importers import ImportOptions, ingest_document
 from factmem.importers.documents import passages_in
 from factmem.testing import HashEmbedder
 from tests.importers.conftest import DATED
-from tests.tables import cases
+from tests.tables import each_case
 
 DOCUMENTS = Path(__file__).with_name("fixtures") / "documents"
-CASES = cases(__file__)
 
 pytestmark = pytest.mark.anyio
 
@@ -98,25 +97,19 @@ def test_a_long_header_is_not_repeated() -> None:
     assert sum(passage.text.count("h" * 501) for passage in passages) == 1
 
 
-@pytest.mark.parametrize(
-    ("table", "passages"),
-    [
-        ("| | |\n|---|---|\n| | |", []),
-        ("| | |\n|---|---|\n| Name | Ann |\n| | |\n| Age | 9 |", ["Name | Ann\nAge | 9"]),
-    ],
-)
+@each_case("table", "passages")
 async def test_empty_cells_are_no_words(memory: Memory, tmp_path: Path, table: str, passages: list[str]) -> None:
     write(tmp_path / "table.md", f"{table}\n\nThe end.\n")
     await ingest_document(memory, tmp_path / "table.md", trust=True)
     assert await believed(memory) == {*passages, "The end."}
 
 
-@pytest.mark.parametrize(("html", "statements"), CASES["no word of a heading is lost"])
+@each_case("html", "statements")
 def test_no_word_of_a_heading_is_lost(html: str, statements: list[str]) -> None:
     assert [passage.statement for passage in passages_in(html, markdown=True)] == statements
 
 
-@pytest.mark.parametrize(("html", "shown"), CASES["what html hides stays hidden behind a blank line"])
+@each_case("html", "shown")
 def test_what_html_hides_stays_hidden_behind_a_blank_line(html: str, shown: list[str]) -> None:
     """Up to its end; what has none hides the rest of its block."""
     assert [passage.statement for passage in passages_in(html, markdown=True)] == shown
@@ -134,9 +127,7 @@ def test_long_html_is_split_between_its_lines() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "piece", ["<a ", "<a b='", "</a ", "<!", "<!-- ", "<td>", "<p>x", "&#", "<script>", "<?", "<div><!-- a\n\n"]
-)
+@each_case("piece")
 def test_damaged_html_takes_linear_time(piece: str) -> None:
     """The parser of the standard library takes minutes for some of these."""
     list(passages_in("<div>\n" + piece * 20_000, markdown=True))

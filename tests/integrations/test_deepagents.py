@@ -25,9 +25,7 @@ from factmem.records import AssertionState, FactRecord
 from factmem.testing import HashEmbedder
 from tests.integrations.chat_model import NotingModel, calling, model
 from tests.memory.telling import CITY, PETS, SEATS
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 ResultT = TypeVar("ResultT")
 
@@ -174,9 +172,7 @@ async def test_an_edit_becomes_typed_changes_in_the_words_of_the_model(memory: A
     assert [item.value for item in history] == [4, 5]
 
 
-@pytest.mark.parametrize(
-    ("before", "after"), [("Rome", "EVILTOWN"), ("- **city**: Rome", "- nothing"), ("**pets**: cat", "**pets**: cobra")]
-)
+@each_case("before", "after")
 async def test_no_edit_changes_or_takes_back_what_the_user_said(memory: AgentMemory, before: str, after: str) -> None:
     """The model's words never count as the user's, and never replace the user's."""
     backend = FactMemBackend(memory)
@@ -188,7 +184,7 @@ async def test_no_edit_changes_or_takes_back_what_the_user_said(memory: AgentMem
     assert await records(memory) == known
 
 
-@pytest.mark.parametrize(("before", "after", "what_to_do"), CASES["an edit that fails says what to do"])
+@each_case("before", "after", "what_to_do")
 async def test_an_edit_that_fails_says_what_to_do(
     memory: AgentMemory, before: str, after: str, what_to_do: str
 ) -> None:

@@ -37,9 +37,7 @@ from factmem.integrations.langgraph.store import NamespaceError
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 EMBEDDER = HashEmbedder()
 
@@ -98,7 +96,7 @@ ITEMS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("wanted", "found"), CASES["filters"])
+@each_case("wanted", "found")
 @pytest.mark.parametrize("query", [None, "name"])
 def test_filters(store: BaseStore, wanted: dict[str, Any], found: str, query: str | None) -> None:
     for item in ITEMS:
@@ -171,7 +169,7 @@ def test_what_is_not_indexed_comes_last_and_without_a_score(store: BaseStore) ->
 NAMESPACES = [("a", "b", "c"), ("a", "b", "d", "e"), ("a", "b", "d", "i"), ("a", "b", "f"), ("a", "c", "f"), ("x",)]
 
 
-@pytest.mark.parametrize("asked", CASES["namespaces are listed alike"])
+@each_case("asked")
 def test_namespaces_are_listed_alike(asked: dict[str, Any]) -> None:
     theirs = InMemoryStore()
     with factmem_store() as ours:
@@ -227,12 +225,7 @@ async def test_an_error_reaches_only_its_own_caller() -> None:
             store.aput(("a",), "fine", {"v": 2}),
             return_exceptions=True,
         )
-        assert [type(outcome) for outcome in outcomes] == [
-            type(None),
-            InvalidDataError,
-            InvalidDataError,
-            type(None),
-        ]
+        assert [type(outcome) for outcome in outcomes] == [type(None), InvalidDataError, InvalidDataError, type(None)]
         assert keys(await store.asearch(("a",))) == ["fine", "first", "good"]
 
 

@@ -150,9 +150,7 @@ async def test_a_completion_that_calls_tools_is_saved_with_its_final_answer(stre
     assert [item["role"] for item in sent(server)] == ["user", "user", "assistant", "tool"]
 
 
-async def test_where_the_server_keeps_the_conversation_the_block_is_sent_with_the_users_words(
-    serving: Serving,
-) -> None:
+async def test_where_the_server_keeps_the_conversation_the_block_is_sent_with_the_users_words(serving: Serving) -> None:
     server = serving(answering(ANSWER))
     output: list[Any] = [{"type": "function_call_output", "call_id": "1", "output": "a page"}]
     async with memory_over() as memory, client_of(server) as given:

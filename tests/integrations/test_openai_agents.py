@@ -58,8 +58,7 @@ async def test_what_is_known_stands_before_the_users_last_message_in_the_request
 async def test_a_model_that_is_named_for_a_run_is_shown_the_block(memory: Memory) -> None:
     model = answering()
     await run(
-        install(await knowing(memory), into=Agent("clerk")),
-        run_config=RunConfig(model=model, tracing_disabled=True),
+        install(await knowing(memory), into=Agent("clerk")), run_config=RunConfig(model=model, tracing_disabled=True)
     )
     assert "Oslo" in shown(model)[0]
 

@@ -12,9 +12,7 @@ from factmem.llm.instructor_model import OpenAIEndpoint, language_model
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.llm.canary import PROMPT, RIGHT, Trip
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 @pytest.fixture
@@ -85,7 +83,7 @@ def test_every_provider_of_instructor_has_an_address() -> None:
         assert f"{provider}/some-model" in repr(language_model(f"{provider}/some-model"))
 
 
-@pytest.mark.parametrize("address", CASES["what is no address is refused"])
+@each_case("address")
 def test_what_is_no_address_is_refused(address: str) -> None:
     """A password in an address would be stored in a shell's history and shown in messages."""
     with pytest.raises(InvalidDataError) as caught:
@@ -93,7 +91,7 @@ def test_what_is_no_address_is_refused(address: str) -> None:
     assert "pass@" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("base_url", "modes"), CASES["the modes fit the endpoint"])
+@each_case("base_url", "modes")
 def test_the_modes_fit_the_endpoint(base_url: str | None, modes: list[str]) -> None:
     endpoint = OpenAIEndpoint("any", base_url=base_url, api_key=None, mode=None, timeout=1.0)
     assert list(endpoint.modes()) == modes

@@ -22,9 +22,8 @@ from factmem.memory.facade import Memory
 from factmem.testing import HashEmbedder
 from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
+from tests.tables import each_case
 
-CASES = cases(__file__)
 NOTHING: dict[str, Any] = {"facts": [], "remember": [], "forget": []}
 TALKS = [
     Conversation(id=f"c{number}", messages=[Message(content=f"Today I saw bird {number}.")]) for number in range(6)
@@ -135,7 +134,7 @@ def test_no_budget_is_never_spent() -> None:
     assert not Budget().is_spent(spent)
 
 
-@pytest.mark.parametrize(("response", "usage"), CASES["tokens are read in the shape of each provider"])
+@each_case("response", "usage")
 def test_tokens_are_read_in_the_shape_of_each_provider(response: Any, usage: Mapping[str, Any]) -> None:
     """All but Google's JSON come as objects of the vendor's package."""
     if "usageMetadata" not in response:

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from factmem.llm.request import Ending, ending_of, is_passing, pause_asked, text_of
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 class ForeignError(Exception):
@@ -62,7 +60,7 @@ def test_transient_errors_are_distinguished_from_permanent_ones(error: Exception
     assert is_passing(error) is passes
 
 
-@pytest.mark.parametrize(("header", "pause"), CASES["retry after is seconds or a date"])
+@each_case("header", "pause")
 def test_retry_after_is_seconds_or_a_date(header: str | None, pause: float | None) -> None:
     headers = {} if header is None else {"retry-after": header}
     error = ForeignError(status_code=429, response=SimpleNamespace(headers=headers))

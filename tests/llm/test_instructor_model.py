@@ -21,6 +21,7 @@ from factmem.testing.chat_answers import answering, chat_answer, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 from tests.memory.telling import until
+from tests.tables import each_case
 
 pytestmark = pytest.mark.processes
 
@@ -53,16 +54,7 @@ async def test_every_mode_gives_an_instance_of_the_very_model(mode: str) -> None
     assert vars(answer) == {**RIGHT, "notes": []}
 
 
-@pytest.mark.parametrize(
-    ("taken", "status", "message", "asked"),
-    [
-        ("json_object", 400, "no", ["json_schema", "json_object"]),
-        ("text", 400, "no", ["json_schema", "json_object", "text"]),
-        ("text", 422, "no", ["json_schema", "json_object", "text"]),
-        ("json_object", 500, "body.response_format.type: Input should be 'text' or 'json_object'",
-         ["json_schema", "json_object"]),
-    ],
-)  # fmt: skip
+@each_case("taken", "status", "message", "asked")
 async def test_a_mode_that_is_turned_down_gives_way_to_the_next_and_this_is_kept(
     taken: str, status: int, message: str, asked: list[str]
 ) -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.tables import cases
+
 pytestmark = pytest.mark.processes
 
 PROGRAM = """
@@ -42,17 +44,7 @@ anyio.run(main)
 assert "pydantic" in sys.modules and model.prompts
 print(loaded_on["pydantic"] is threading.main_thread())
 """
-CALLS = {
-    "analyse": 'InstructorAnalyst(model).analyse("Ana sails.", AnalysisRequest(categories=True, importance=True))',
-    "extract": 'InstructorAnalyst(model).extract("Ana sails. Bob rows.")',
-    "decide": (
-        "InstructorConsolidator(model).decide(Novelty(text='Ana sails.', said_at=NOW, "
-        "known=[Known(text='Ana rows.', said_at=NOW)]))"
-    ),
-    "detect": (
-        "InstructorDetector(model).detect(Conversation(messages=[Message(content='I sail.')]), DetectionRequest())"
-    ),
-}
+CALLS = dict(cases(__file__)["calls"])
 
 
 @pytest.mark.parametrize("call", CALLS)

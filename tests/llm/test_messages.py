@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from pydantic import BaseModel, Field
 
 from factmem.abc import Prompt
-from factmem.abc.model import WorkedExample
+from factmem.abc.model import LanguageModel, WorkedExample
+from factmem.errors import ModelAnswerError, ModelUnavailableError
 from factmem.llm.messages import compact_schema, instructions_of, messages_of
+from factmem.testing import ScriptedModel
 
 
 class Book(BaseModel):
@@ -64,3 +68,32 @@ def test_a_compact_schema_has_definitions_only_for_what_is_used_again() -> None:
     }
     assert list(schema["$defs"]) == ["Book"]
     assert schema["properties"]["books"]["items"] == {"$ref": "#/$defs/Book"}
+
+
+# The scripted model validates its answers as a real one does, and raises typed errors
+
+
+PROMPT = Prompt(instructions="Count the seats.", content="There are four.")
+
+
+class Seats(BaseModel):
+    seats: int
+
+
+async def test_an_answer_is_an_instance_of_the_model_asked_for() -> None:
+    model = ScriptedModel(lambda prompt, answer: {"seats": len(prompt.content)})
+    assert isinstance(model, LanguageModel)
+    assert await model.ask(PROMPT, Seats) == Seats(seats=len(PROMPT.content))
+    assert model.prompts == [PROMPT]
+
+
+@pytest.mark.parametrize("said", [{}, {"seats": "many"}])
+async def test_an_answer_that_the_model_refuses_is_a_typed_error(said: dict[str, Any]) -> None:
+    with pytest.raises(ModelAnswerError) as caught:
+        await ScriptedModel(lambda prompt, answer: said).ask(PROMPT, Seats)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+async def test_an_error_in_the_script_is_raised() -> None:
+    with pytest.raises(ModelUnavailableError, match="closed"):
+        await ScriptedModel(lambda prompt, answer: ModelUnavailableError("closed")).ask(PROMPT, Seats)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.llm.messages import NoJSONError, json_in
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -47,7 +47,7 @@ def test_a_document_that_is_cut_off_is_never_read_in_part(document: Any, data: s
             json_in(said)
 
 
-@pytest.mark.parametrize(("said", "document"), CASES["slips of notation are read as they are meant"])
+@each_case("said", "document")
 def test_slips_of_notation_are_read_as_they_are_meant(said: str, document: Any) -> None:
     assert json_in(said) == document
 

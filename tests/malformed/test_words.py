@@ -205,9 +205,7 @@ def test_a_time_to_live_is_refused_or_ends() -> None:
 
 PACKAGES: Final = (factmem, factmem_file, factmem_encrypted, factmem_sqlite_vec)
 MATCHED_WHOLE: Final = frozenset(
-    {
-        *("factmem.cli.options._CONDITION", "factmem.detection.redaction._REPEATABLE", "factmem.recall.text.times._TO"),
-    }
+    {*("factmem.cli.options._CONDITION", "factmem.detection.redaction._REPEATABLE", "factmem.recall.text.times._TO")}
 )
 """Patterns that are only matched at the start of a text."""
 UNITS: Final = (

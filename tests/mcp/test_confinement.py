@@ -177,10 +177,7 @@ async def test_several_scopes_are_served_and_say_which_one_to_write_to(memory: M
         assert message == "the scope lies outside of what this server shows, or is not said: `info` lists the scopes"
         await answer(client, "save_fact", keyword="city", value="Rome", scope="/product/beta")
         info = await answer(client, "info")
-        assert (info["scopes"], info["server"]["scopes"]) == (
-            ["/product/beta"],
-            ["/product/alpha", "/product/beta"],
-        )
+        assert (info["scopes"], info["server"]["scopes"]) == (["/product/beta"], ["/product/alpha", "/product/beta"])
 
 
 async def test_a_view_confines_a_server_that_is_given_it() -> None:

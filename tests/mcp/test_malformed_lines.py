@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, jsonrpc_message_adapter
 
 from factmem.mcp.stdio import LONGEST_LINE, answer_to
+from tests.tables import cases, each_case
 
 SURROGATE: Final = rb'"\ud800"'
 NO_JSON: Final = [
@@ -36,22 +37,7 @@ NO_JSON: Final = [
     (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":%b}}' % (b"9" * 5_000), None),
 ]
 NO_REQUEST: Final = [
-    (b"null", None),
-    (b"5", None),
-    (b'"ping"', None),
-    (b"[]", None),
-    (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', None),
-    (b"{}", None),
-    (b'{"id":3,"method":"ping"}', 3),
-    (b'{"jsonrpc":"1.0","id":"three","method":"ping"}', "three"),
-    (b'{"jsonrpc":"2.0","id":3}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":5}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":[1]}', 3),
-    (b'{"jsonrpc":"2.0","id":3,"method":"ping","params":"x"}', 3),
-    (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', None),
-    (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', None),
+    *((line.encode(), id) for line, id in cases(__file__)["no request"]),
     (b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * LONGEST_LINE + b'"}', None),
 ]
 REFUSED: Final = [
@@ -113,19 +99,10 @@ def test_the_end_of_a_line_that_is_too_long_is_not_taken_for_a_message(server: S
     assert (answer["id"], answer["error"]["code"]) == (None, INVALID_REQUEST)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
-        b'{"jsonrpc":"2.0","id":"1","method":"tools/list","params":{}}\r\n',
-        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
-        b'{"jsonrpc":"2.0","id":7,"result":{}}',
-        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}',
-    ],
-)
-def test_a_message_is_let_through(line: bytes) -> None:
+@each_case("line")
+def test_a_message_is_let_through(line: str) -> None:
     """This includes the answers to malformed lines, or two peers would answer each other without end."""
-    assert answer_to(line) is None
+    assert answer_to(line.encode()) is None
 
 
 JSON: Final = st.recursive(

@@ -11,31 +11,10 @@ from mcp_types import Tool
 
 from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
 from tests.mcp.clients import answer, connected, opened
+from tests.tables import cases
 
-ARGUMENTS = {
-    "recall": "query limit min_score scope exact subject concepts categories sources since until as_of",
-    "load": "keyword scope subject as_of",
-    "list": "limit page scope exact subject concepts categories sources since until",
-    "history": "keyword scope subject",
-    "info": "scope",
-    "remember": "text scope subject importance categories private",
-    "save_fact": ("keyword value type multiple description scope subject said importance categories private"),
-    "update": "id value scope importance categories reason",
-    "retract": "ids reason",
-    "forget": "ids",
-}
 LARGEST_LISTING = 12_000
 """In bytes: the cost of the tools in every prompt of every client."""
-REQUIRED = {
-    "recall": ["query"],
-    "load": ["keyword"],
-    "history": ["keyword"],
-    "remember": ["text"],
-    "save_fact": ["keyword", "value"],
-    "update": ["id"],
-    "retract": ["ids"],
-    "forget": ["ids"],
-}
 
 
 async def offered() -> dict[str, Tool]:
@@ -44,11 +23,10 @@ async def offered() -> dict[str, Tool]:
 
 
 async def test_the_tools_take_what_they_did() -> None:
-    tools = await offered()
-    assert {name: " ".join(tool.input_schema["properties"]) for name, tool in tools.items()} == ARGUMENTS
-    assert {name: tool.input_schema["required"] for name, tool in tools.items() if "required" in tool.input_schema} == (
-        REQUIRED
-    )
+    assert {
+        (name, " ".join(tool.input_schema["properties"]), *tool.input_schema.get("required", ()))
+        for name, tool in (await offered()).items()
+    } == {(name, taken, *(required or ())) for name, taken, required in cases(__file__)["arguments"]}
 
 
 async def test_the_listing_of_all_tools_is_small() -> None:

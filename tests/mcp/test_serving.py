@@ -25,9 +25,7 @@ from factmem.errors import InvalidDataError, StoreUnavailableError
 from factmem.mcp import make_server
 from factmem.mcp.server import serve_http
 from tests.mcp.clients import answer, refusal
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 TOKEN = "let-me-in"
 
@@ -135,7 +133,7 @@ async def test_an_address_that_others_reach_needs_a_token(memory: Memory) -> Non
         await serve_http(make_server(memory), host="192.0.2.1", port=1, token=TOKEN)
 
 
-@pytest.mark.parametrize(("words", "code", "expected"), CASES["wrong options are reported"])
+@each_case("words", "code", "expected")
 async def test_wrong_options_are_reported(tmp_path: Path, words: list[str], code: int, expected: str) -> None:
     def run() -> Any:
         return CliRunner().invoke(app, ["--store", str(tmp_path / "facts.db"), "mcp", *words])

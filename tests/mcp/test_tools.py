@@ -19,9 +19,7 @@ from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.mcp.clients import CITY, MAYA, SEATS, answer, connected, opened, refusal
 from tests.narrowing import not_none
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 MONDAY = dt.datetime(2026, 5, 4, 9, tzinfo=dt.UTC)
 PETS = Concept.multiple("pets", "Animals that somebody keeps")
@@ -113,7 +111,7 @@ async def test_what_clients_of_one_user_save_is_about_that_user_and_private() ->
         assert await memory.view(viewer=None).list_records(subject="user:nora") == []
 
 
-@pytest.mark.parametrize(("given", "type", "kept"), CASES["a value is kept as the json that it is"])
+@each_case("given", "type", "kept")
 async def test_a_value_is_kept_as_the_json_that_it_is(given: Any, type: str | None, kept: Any, client: Client) -> None:
     """A text that looks like JSON stays a text."""
     (fact,) = (await answer(client, "save_fact", keyword="k", value=given, type=type))["facts"]

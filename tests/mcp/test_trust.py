@@ -14,16 +14,14 @@ from factmem.mcp.access import QUOTA
 from factmem.mcp.server import READING_TOOLS, WRITING_TOOLS
 from factmem.memory.screening import QuarantineQuota
 from tests.mcp.clients import CITY, answer, connected, opened, prompted, refusal, text_of
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 
 async def known(memory: Memory) -> list[Any]:
     return [record.value for record in await memory.list_records()]
 
 
-@pytest.mark.parametrize(("tool", "arguments"), CASES["clients writes are quarantined and the answer says so"])
+@each_case("tool", "arguments")
 async def test_clients_writes_are_quarantined_and_the_answer_says_so(
     tool: str, arguments: dict[str, Any], memory: Memory, client: Client
 ) -> None:
@@ -121,7 +119,7 @@ FIRST_CALLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(("options", "expected"), CASES["an empty memory says so and what to do"])
+@each_case("options", "expected")
 async def test_an_empty_memory_says_so_and_what_to_do(options: dict[str, Any], expected: str) -> None:
     async with opened() as memory, connected(memory, **options) as client:
         for tool, arguments in FIRST_CALLS.items():
@@ -201,7 +199,7 @@ async def test_only_the_tools_that_are_named_are_offered() -> None:
         assert [prompt.name for prompt in (await client.list_prompts()).prompts] == ["recall_context"]
 
 
-@pytest.mark.parametrize(("options", "expected"), CASES["what cannot be offered is refused at once"])
+@each_case("options", "expected")
 async def test_what_cannot_be_offered_is_refused_at_once(
     options: dict[str, Any], expected: str, memory: Memory
 ) -> None:

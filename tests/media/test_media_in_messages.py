@@ -30,7 +30,7 @@ from tests.media.readers import ScriptedReader
 from tests.media.samples import JPEG, MP3, MP4, PNG, SAMPLES, WAV, bomb, pdf, pdf_of
 from tests.memory.telling import CITY, CONCEPTS, USER, well
 from tests.narrowing import not_none
-from tests.tables import sections
+from tests.tables import cases, sections
 
 TICKET = "Seat 42, Leipzig to Oslo"
 WORDS = sections(Path(__file__).with_name("pointing.txt"))
@@ -195,18 +195,12 @@ async def test_a_caller_may_say_that_the_user_vouches(memory: Memory) -> None:
     assert TICKET in await values(memory)
 
 
-@pytest.mark.parametrize(
-    "words",
-    WORDS["pointing"],
-)
+@pytest.mark.parametrize("words", WORDS["pointing"])
 def test_words_that_point_to_a_medium(words: str) -> None:
     assert points_to_media(words)
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["", *WORDS["not pointing"]],
-)
+@pytest.mark.parametrize("words", ["", *WORDS["not pointing"]])
 def test_words_that_point_to_none(words: str) -> None:
     assert not points_to_media(words)
 
@@ -483,19 +477,10 @@ HELD: dict[str, tuple[dict[str, Any], bytes, str]] = {
     "Google in JSON": ({"inlineData": {"mimeType": "image/png", "data": b64(PNG)}}, PNG, "image/png"),
 }
 NOT_HELD: list[dict[str, Any]] = [
-    {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
-    {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
-    {"type": "image_url", "image_url": {"url": "data:image/png;base64,***"}},
+    *cases(__file__)["not held"],
     {"type": "image_url", "image_url": {"url": url(PNG, "image/jpeg")}},
     {"type": "image_url", "image_url": {"url": url(b"<html>", "text/html")}},
-    {"type": "image_url", "image_url": {"url": "data:image/png;base64,"}},
-    {"type": "image_url"},
-    {"type": "input_image", "file_id": "file-1"},
     {"type": "input_audio", "input_audio": {"data": b64(MP3), "format": "dvd"}},
-    {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}},
-    {"type": "image", "url": "https://example.com/a.png"},
-    {"type": "file", "file_id": "file-1"},
-    {"fileData": {"fileUri": "gs://bucket/a.png", "mimeType": "image/png"}},
 ]
 
 

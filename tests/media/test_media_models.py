@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 from unittest.mock import ANY
 
@@ -31,9 +33,7 @@ from factmem.media import Medium
 from factmem.testing import HashEmbedder
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
 from tests.media.samples import MP3, MP4, PNG, SAMPLES, WAV, pdf
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
 
@@ -48,32 +48,6 @@ FOUND: dict[str, Any] = {
         {"text": "  ", "page": None, "box": None, "start": None, "end": None},
     ]
 }
-
-
-NUMBER: Final = {"type": ["number", "null"]}
-SCHEMA: Final[Json] = {
-    "type": "object",
-    "properties": {
-        "passages": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "text": {"type": "string"},
-                    "page": {"type": ["integer", "null"]},
-                    "box": {"type": ["array", "null"], "items": {"type": "number"}},
-                    "start": NUMBER,
-                    "end": NUMBER,
-                },
-                "required": ["text", "page", "box", "start", "end"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["passages"],
-    "additionalProperties": False,
-}
-"""Strict for OpenAI: each property is required, and no other is allowed."""
 
 
 def base(data: bytes) -> str:
@@ -110,82 +84,48 @@ class Wire:
     answer: Callable[[str], Json]
 
 
-OPENAI = Wire(
-    address="openai/gpt-4.1-mini",
-    key="OPENAI_API_KEY",
-    url="OPENAI_BASE_URL",
-    path="/chat/completions",
-    headers={"authorization": f"Bearer {KEY}"},
-    parts={
-        "image/png": (PNG, {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{base(PNG)}"}}),
-        "audio/wav": (WAV, {"type": "input_audio", "input_audio": {"data": base(WAV), "format": "wav"}}),
-        "audio/mpeg": (MP3, {"type": "input_audio", "input_audio": {"data": base(MP3), "format": "mp3"}}),
-        "application/pdf": (
-            PDF,
-            {
-                "type": "file",
-                "file": {"filename": "document.pdf", "file_data": f"data:application/pdf;base64,{base(PDF)}"},
-            },
-        ),
-    },
-    body=lambda part: {
-        "model": "gpt-4.1-mini",
-        "messages": [
-            {"role": "system", "content": ANY},
-            {"role": "user", "content": [part, {"type": "text", "text": ANY}]},
-        ],
-        "response_format": {
-            "type": "json_schema",
-            "json_schema": {"name": "passages", "strict": True, "schema": SCHEMA},
-        },
-    },
-    answer=openai_answer,
-)
-ANTHROPIC = Wire(
-    address="anthropic/claude-sonnet-4-5",
-    key="ANTHROPIC_API_KEY",
-    url="ANTHROPIC_BASE_URL",
-    path="/v1/messages",
-    headers={"x-api-key": KEY, "anthropic-version": "2023-06-01"},
-    parts={
-        "image/png": (
-            PNG,
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": base(PNG)}},
-        ),
-        "application/pdf": (
-            PDF,
-            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": base(PDF)}},
-        ),
-    },
-    body=lambda part: {
-        "model": "claude-sonnet-4-5",
-        "max_tokens": 8192,
-        "system": ANY,
-        "messages": [{"role": "user", "content": [part, {"type": "text", "text": ANY}]}],
-        "tools": [{"name": "passages", "description": ANY, "input_schema": SCHEMA}],
-        "tool_choice": {"type": "tool", "name": "passages"},
-    },
-    answer=lambda said: {
+WIRES: Final = json.loads(Path(__file__).with_name("media_models_wires.json").read_text(encoding="utf-8"))
+"""Forms of the vendors. The schema is strict for OpenAI: each property is required, and no other is allowed."""
+DATA: Final = {"image/png": PNG, "audio/wav": WAV, "audio/mpeg": MP3, "video/mp4": MP4, "application/pdf": PDF}
+
+
+def wire_of(vendor: str, answer: Callable[[str], Json]) -> Wire:
+    """Return the wire form of a vendor from its JSON."""
+    form = WIRES[vendor]
+    parts = {mime: (DATA[mime], filled(part, BASE64=base(DATA[mime]))) for mime, part in form["parts"].items()}
+
+    def body(part: Json) -> Json:
+        whole: Json = filled(form["body"], ANY=ANY, PART=part, SCHEMA=WIRES["schema"])
+        return whole
+
+    headers = filled(form["headers"], KEY=KEY)
+    return Wire(**form | {"parts": parts, "body": body, "headers": headers}, answer=answer)
+
+
+def filled(form: Any, **given: Any) -> Any:
+    """Return a form with what is given in the places of its names."""
+    match form:
+        case dict():
+            return {name: filled(value, **given) for name, value in form.items()}
+        case list():
+            return [filled(value, **given) for value in form]
+        case str() if form in given:
+            return given[form]
+        case str():
+            return re.sub("BASE64|KEY", lambda name: str(given.get(name[0], name[0])), form)
+    return form
+
+
+OPENAI = wire_of("openai", openai_answer)
+ANTHROPIC = wire_of(
+    "anthropic",
+    lambda said: {
         "stop_reason": "tool_use",
         "content": [{"type": "tool_use", "id": "1", "name": "passages", "input": json.loads(said)}],
     },
 )
-GOOGLE = Wire(
-    address="google/gemini-2.5-flash",
-    key="GOOGLE_API_KEY",
-    url="GOOGLE_BASE_URL",
-    path="/models/gemini-2.5-flash:generateContent",
-    headers={"x-goog-api-key": KEY},
-    parts={
-        mime: (data, {"inlineData": {"mimeType": mime, "data": base(data)}})
-        for mime, data in {"image/png": PNG, "audio/wav": WAV, "video/mp4": MP4, "application/pdf": PDF}.items()
-    },
-    body=lambda part: {
-        "systemInstruction": {"parts": [{"text": ANY}]},
-        "contents": [{"role": "user", "parts": [part, {"text": ANY}]}],
-        "generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA},
-    },
-    answer=lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]},
+GOOGLE = wire_of(
+    "google", lambda said: {"candidates": [{"content": {"parts": [{"text": said}]}, "finishReason": "STOP"}]}
 )
 FORMS = [(wire, mime) for wire in (OPENAI, ANTHROPIC, GOOGLE) for mime in wire.parts]
 
@@ -343,7 +283,7 @@ async def test_a_wrong_answer_is_a_model_error_without_its_text(
     assert "cannot" not in str(caught.value).replace("cannot be reached", "")
 
 
-@pytest.mark.parametrize("place", CASES["a place that makes no sense is left out and the text kept"])
+@each_case("place")
 async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,9 +292,7 @@ async def test_a_place_that_makes_no_sense_is_left_out_and_the_text_kept(
     assert passage.part == whole(PNG, "image/png")
 
 
-@pytest.mark.parametrize(
-    "address", ["", "openai", "openai/", "mistral/pixtral", "gpt-4o", "http://", "http://localhost/v1", "file:///x#y"]
-)
+@each_case("address")
 def test_an_address_of_another_form_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with pytest.raises(InvalidDataError):

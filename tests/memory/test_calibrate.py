@@ -11,6 +11,7 @@ from factmem.errors import InvalidDataError
 from factmem.memory.calibrating import LEAST_TEXTS, WEIGHTS
 from factmem.recall import CallableEmbedder
 from factmem.testing import HashEmbedder
+from tests.tables import each_case
 
 COLOURS = ("red", "blue", "green", "white", "black", "brown")
 THINGS = ("car", "house", "dog", "tree", "boat", "bell")
@@ -44,24 +45,9 @@ async def test_questions_choose_the_weight_that_finds_their_answers() -> None:
         assert found.unrelated > 0.5
 
 
-async def test_too_few_texts_or_questions_are_refused() -> None:
-    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
-        with pytest.raises(InvalidDataError, match="needs 30 statements"):
-            await memory.admin.calibrate()
-        with pytest.raises(InvalidDataError, match="questions"):
-            await memory.admin.calibrate({})
-
-
-@pytest.mark.parametrize("answer", ["nonsense", TEXTS[0].title(), TEXTS[0] + "."])
-async def test_an_answer_that_is_the_text_of_no_record_is_refused(answer: str) -> None:
+@each_case("questions", "error")
+async def test_questions_that_choose_no_weight_are_refused(questions: dict[str, str] | None, error: str) -> None:
     async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
         await memory.remember(TEXTS[0])
-        with pytest.raises(InvalidDataError, match=r"1 of 2 answers \(number 2\)"):
-            await memory.admin.calibrate({"What stood there?": TEXTS[0], "What else?": answer})
-
-
-async def test_questions_whose_answers_every_weight_finds_equally_well_are_refused() -> None:
-    async with Memory(InMemoryProvider(), embedder=HashEmbedder()) as memory:
-        await memory.remember(TEXTS[0])
-        with pytest.raises(InvalidDataError, match="equally well"):
-            await memory.admin.calibrate({"What stood beside the red car?": TEXTS[0]})
+        with pytest.raises(InvalidDataError, match=error):
+            await memory.admin.calibrate(questions)

@@ -37,9 +37,7 @@ from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel
 from tests.embedders import Counted
 from tests.memory.scripted_analyst import ALWAYS, NOW, ScriptedAnalyst, deeply, parts, remembering, values
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 CITY = Concept.single("city", "Where somebody lives")
 BOTH = "Where does Ana live, and what does Ben eat?"
@@ -114,14 +112,7 @@ async def test_the_parts_of_a_question_find_what_it_does_not() -> None:
     assert list(found.matches[:7]) == plain[:7]
 
 
-@pytest.mark.parametrize(
-    "irrelevant",
-    [
-        ("Who sings in the choir?", "When did the mill burn?", "Which shop sells salt?"),
-        ("How is bread baked?", "Who won the match?", "What does a printer cost?"),
-    ],
-    ids=["of the village", "of something else"],
-)
+@each_case("irrelevant")
 async def test_irrelevant_parts_displace_nothing_but_the_last_places(irrelevant: Sequence[str]) -> None:
     question, *_ = BARN
     memory = remembering(ScriptedAnalyst(parts(*irrelevant)))
@@ -272,28 +263,17 @@ async def test_it_explores_no_longer_than_its_budget(budget: int) -> None:
     assert (found.rounds, len(analyst.shown), len(found.questions)) == (budget, budget, 1 + budget)
 
 
-@pytest.mark.parametrize(
-    ("settings", "complexity", "explores"),
-    [
-        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.95), "simple", True),
-        (DeepSettings(confidence_threshold_low=0.1, confidence_threshold_high=0.95), "simple", False),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "complex", True),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.95), "simple", False),
-        (DeepSettings(confidence_threshold_high=0.96, complex_query_threshold=0.1), "complex", False),
-        (DeepSettings(confidence_threshold_low=0.9, confidence_threshold_high=0.1), "simple", False),
-        (DeepSettings(complex_query_threshold=0.95, confidence_threshold_high=0.1), "complex", False),
-    ],
-)
-async def test_it_explores_while_it_is_not_sure(settings: DeepSettings, complexity: str, explores: bool) -> None:
+@each_case("settings", "complexity", "explores")
+async def test_it_explores_while_it_is_not_sure(settings: dict[str, Any], complexity: str, explores: bool) -> None:
     analyst = ScriptedAnalyst(parts(complexity=Complexity(complexity)))
     memory = remembering(analyst)
     await remember_all(memory, "Ana lives in Faro.", "Ben eats no meat.")
-    found = await deeply(memory, "Where does Ana live?", deep=settings)
+    found = await deeply(memory, "Where does Ana live?", deep=DeepSettings(**settings))
     assert 0.1 < found.confidence < 0.9
     assert (len(analyst.shown) == 1) is explores
 
 
-@pytest.mark.parametrize("wrong", CASES["settings are checked"])
+@each_case("wrong")
 def test_settings_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError):
         DeepSettings(**wrong)

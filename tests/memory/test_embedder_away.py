@@ -178,9 +178,7 @@ async def test_what_was_embedded_while_another_process_embedded_the_store_again_
         assert (await memory.recall(NEW[0]))[0].parts.cosine == pytest.approx(1)
 
 
-async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_recall_by_words_says_so_in_its_result_its_log_and_to_observers(caplog: pytest.LogCaptureFixture) -> None:
     events: list[OperationEvent] = []
     embedder = Away()
     async with opened(InMemoryProvider(), embedder, observers=[events.append]) as memory:

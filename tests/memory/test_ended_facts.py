@@ -17,7 +17,7 @@ from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 ALLERGIES: Final = Concept.multiple("allergies", "What the user is allergic to")
@@ -109,7 +109,7 @@ async def test_an_item_of_a_collection_is_over_or_forgotten_alone(kind: str, wor
         assert await memory.load(medicines) is None
 
 
-@pytest.mark.parametrize(("words", "found", "left"), CASES["items change one after the other"])
+@each_case("words", "found", "left")
 async def test_items_change_one_after_the_other(words: str, found: dict[str, Any], left: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(verdict="yes", concepts=[medicines])
@@ -185,7 +185,7 @@ async def test_words_that_are_no_item_of_a_collection_end_nothing() -> None:
         assert outcome.dropped == {DropReason.NOT_CURRENT: 1}
 
 
-@pytest.mark.parametrize(("words", "expected"), CASES["a list said beside the known one is added to it"])
+@each_case("words", "expected")
 async def test_a_list_said_beside_the_known_one_is_added_to_it(words: str, expected: list[str]) -> None:
     medicines = Concept.single("medicines", "What the user takes", list[str])
     talk = Talk(concepts=[medicines])
@@ -255,7 +255,7 @@ async def test_a_wish_to_forget_takes_what_waits_in_quarantine_with_its_words(va
         assert [record.value for record in await memory.list_records()] == ["Maybe I work at Acme."]
 
 
-@pytest.mark.parametrize(("facts", "ends", "allergen", "firm"), CASES["what is plainly over ends and its words stay"])
+@each_case("facts", "ends", "allergen", "firm")
 async def test_what_is_plainly_over_ends_and_its_words_stay(
     facts: list[str], ends: list[str], allergen: str, firm: str
 ) -> None:
@@ -353,7 +353,7 @@ async def test_requested_concepts_end_too() -> None:
         assert await talk.values(EMPLOYER) == []
 
 
-@pytest.mark.parametrize(("text", "value", "left"), CASES["the words of a field name each value of a class"])
+@each_case("text", "value", "left")
 async def test_the_words_of_a_field_name_each_value_of_a_class(text: str, value: str, left: list[str]) -> None:
     medication = Concept.multiple("medication", "Drugs that the user takes", Medicine)
     model = ScriptedModel(lambda prompt, answer: over("medication", value, text))

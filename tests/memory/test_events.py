@@ -23,6 +23,7 @@ from factmem.memory.journal import units_in
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.memory.telling import BEGAN, CITY, PETS, USER, Gated, log_of, opened, said, until, well, words
+from tests.tables import cases
 
 MINUTE = dt.timedelta(minutes=1)
 LATER = Trigger(count=99)
@@ -444,20 +445,11 @@ async def test_of_two_processes_each_event_is_read_by_one(provider: AgentMemoryP
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"count": "3"},
-        {"count": -1},
-        {"count": True},
-        {"count": 1.5},
-        {"idle": 5},
+        *cases(__file__)["a trigger of another type or below nothing is refused"],
         {"idle": -HOUR},
         {"idle": dt.timedelta.max},
-        {"interval": dt.timedelta(days=999_999_999)},
-        {"interval": "1h"},
-        {"overlap": None},
-        {"overlap": 1.0},
-        {"overlap": -1},
+        {"interval": dt.timedelta(days=999999999)},
     ],
-    ids=str,
 )
 def test_a_trigger_of_another_type_or_below_nothing_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidDataError, match=next(iter(wrong))):

@@ -27,9 +27,7 @@ from factmem.detection.utterances import Utterance
 from factmem.errors import RecordNotFoundError
 from factmem.testing import FakeClock, HashEmbedder
 from tests.narrowing import not_none
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 SEATS = Concept.single("seats", "how many fit in", value_type=int)
 DAY = dt.timedelta(days=1)
@@ -105,7 +103,7 @@ class LastWord:
 
 
 @pytest.mark.parametrize("removed", [True, False])
-@pytest.mark.parametrize(("known", "named", "left"), CASES["a value ends and is forgotten alone"])
+@each_case("known", "named", "left")
 async def test_a_value_ends_and_is_forgotten_alone(
     known: list[str], named: str, left: list[str], removed: bool
 ) -> None:
@@ -149,17 +147,9 @@ async def test_the_words_that_go_with_a_fact_are_shown_before_and_after(memory: 
     assert await memory.list_records() == []
 
 
-@pytest.mark.parametrize(
-    ("texts", "named", "going", "left"),
-    [
-        (["There are 40 seats."], 0, [40], set()),
-        (["There are 40 seats.", "There are 70 seats."], 1, [70], {"There are 40 seats.", 40}),
-        (["There are 40 seats.", "There are 70 seats."], 0, [40], {"There are 70 seats.", 70}),
-        (["I sat on the 40 seats.", "I like tea."], 1, [], {"I sat on the 40 seats.", 40}),
-    ],
-)
+@each_case("texts", "named", "going", "left")
 async def test_facts_that_quote_forgotten_words_go_along(
-    memory: Memory, clock: FakeClock, texts: list[str], named: int, going: list[int], left: set[object]
+    memory: Memory, clock: FakeClock, texts: list[str], named: int, going: list[int], left: list[object]
 ) -> None:
     await memory.remember(talk(clock, *texts))
     (words,) = [record for record in await memory.list_records() if record.value == texts[named]]
@@ -167,7 +157,7 @@ async def test_facts_that_quote_forgotten_words_go_along(
     assert [record.value for record in preview.words] == going
     assert (await memory.forget(words.id)).words == preview.words
     kept = await memory.list_records()
-    assert {record.value for record in kept} == left
+    assert {record.value for record in kept} == set(left)
     assert all(texts[named] not in item.quote for record in kept for item in record.evidence)
 
 

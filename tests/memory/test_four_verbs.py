@@ -30,6 +30,7 @@ from factmem.testing import HashEmbedder, ScriptedModel
 from tests.memory.shelves import Shelf
 from tests.memory.telling import BEGAN, CITY, CONCEPTS, PETS, SEATS, USER, said, talk, well
 from tests.narrowing import not_none
+from tests.tables import cases
 
 ALPHA = MemoryScope.product("alpha")
 
@@ -69,11 +70,7 @@ async def test_what_others_said_is_not_taken_for_the_users_words() -> None:
     )
     outcome = await over(shelf).remember(words, subject=USER, scope=ALPHA)
     assert said(outcome.records) == ["I like tea."]
-    assert outcome.unrepresented == {
-        Unrepresented.EVIDENCE: 1,
-        Unrepresented.ORIGIN: 1,
-        Unrepresented.QUARANTINE: 1,
-    }
+    assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1, Unrepresented.ORIGIN: 1, Unrepresented.QUARANTINE: 1}
 
 
 async def test_a_request_to_forget_is_reported_and_not_applied() -> None:
@@ -114,11 +111,7 @@ async def test_an_analyst_places_a_text_and_the_rest_of_its_answer_is_counted() 
     outcome = await memory.remember("The launch is in May.", subject=USER)
     (record,) = outcome.records
     assert str(record.scope) == "/product/alpha"
-    assert outcome.unrepresented == {
-        Unrepresented.EVIDENCE: 1,
-        Unrepresented.DETAILS: 1,
-        Unrepresented.COMPARISON: 1,
-    }
+    assert outcome.unrepresented == {Unrepresented.EVIDENCE: 1, Unrepresented.DETAILS: 1, Unrepresented.COMPARISON: 1}
 
 
 async def test_secrets_reach_neither_model_nor_store() -> None:
@@ -136,14 +129,9 @@ async def test_secrets_reach_neither_model_nor_store() -> None:
 @pytest.mark.parametrize(
     "details",
     [
-        {"private": True},
-        {"source": "a page"},
-        {"importance": 0.9},
-        {"categories": ["plans"]},
-        {"metadata": {"a": 1}},
-        {"expires_at": BEGAN + dt.timedelta(days=9_999)},
+        *cases(__file__)["what is asked for and cannot be kept is refused"],
+        {"expires_at": BEGAN + dt.timedelta(days=9999)},
     ],
-    ids=lambda details: next(iter(details)),
 )
 async def test_what_is_asked_for_and_cannot_be_kept_is_refused(details: dict[str, Any]) -> None:
     shelf = Shelf()

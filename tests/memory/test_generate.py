@@ -38,6 +38,7 @@ from tests.memory.telling import (
     words,
 )
 from tests.narrowing import not_none
+from tests.tables import each_case
 
 HOUR = dt.timedelta(hours=1)
 OLD, NEW = "The user works in the old office in Lyon.", "The user works in the new office in Lyon."
@@ -159,19 +160,12 @@ async def test_with_consolidation_a_similar_memory_is_updated_and_without_it_cre
     assert len(merging.asked) == 1
 
 
-@pytest.mark.parametrize(
-    ("merge", "metadata"),
-    [
-        (MetadataMerge.MERGE, {"a": 1, "b": 2, "c": 3}),
-        (MetadataMerge.OVERWRITE, {"b": 2, "c": 3}),
-        (MetadataMerge.REQUIRE_EXACT_MATCH, None),
-    ],
-)
-async def test_metadata_joins_as_was_said(merge: MetadataMerge, metadata: dict[str, int] | None) -> None:
+@each_case("merge", "metadata")
+async def test_metadata_joins_as_was_said(merge: str, metadata: dict[str, int] | None) -> None:
     """Without the required exact match, the record is unchanged and the new one is created."""
     async with opened(InMemoryProvider(), consolidator=Deciding(Action.UPDATE, insert=False)) as memory:
         await generated(memory, [statement(OLD)], metadata={"a": 1, "b": 1})
-        (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=merge)
+        (outcome,) = await generated(memory, [statement(NEW, 1)], metadata={"b": 2, "c": 3}, merge=MetadataMerge[merge])
         (change,) = outcome.changes
         if metadata is None:
             assert change.kind is ChangeKind.CREATED

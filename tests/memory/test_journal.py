@@ -24,6 +24,7 @@ from factmem.errors import CodecError
 from factmem.memory.journal import Job, JobKind, Trigger, job_from, job_json, rebuilt, units_in, waiting_for
 from factmem.records import Assertion, AssertionState, Place, Recorded, statement_at
 from factmem.values import encode_value
+from tests.tables import each_case
 
 NOW = dt.datetime(2026, 5, 4, 12, tzinfo=dt.UTC)
 PLACE = Place(MemorySubject("user"), MemoryScope.product("alpha"))
@@ -114,9 +115,7 @@ def test_a_trigger_that_an_earlier_version_accepted_is_cut_to_its_limit(stored: 
     assert job_from({**job_json(job), "trigger": stored}, {}).trigger == read
 
 
-@pytest.mark.parametrize(
-    "document", [{}, {"id": "one"}, {"id": "one", "kind": "guess"}, {"id": "one", "kind": "keep", "more": 1}]
-)
+@each_case("document")
 def test_a_job_that_is_none_is_a_typed_error(document: dict[str, object]) -> None:
     with pytest.raises(CodecError, match="job"):
         job_from(document, {})

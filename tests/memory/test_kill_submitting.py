@@ -147,8 +147,7 @@ def test_no_submitted_text_is_lost_to_a_kill(name: str, hands: Hands, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("name", "way"),
-    [("file", "_exit"), *(("sqlite-vec", way) for way in ("_exit", "sys.exit", "return", "blocking"))],
+    ("name", "way"), [("file", "_exit"), *(("sqlite-vec", way) for way in ("_exit", "sys.exit", "return", "blocking"))]
 )
 def test_a_process_that_just_ends_loses_nothing(name: str, way: str, tmp_path: Path) -> None:
     """The process closes nothing, and does not wait for the model."""

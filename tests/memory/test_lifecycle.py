@@ -40,6 +40,7 @@ from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from factmem.values import Json
 from tests.memory.telling import CONCEPTS, well
 from tests.narrowing import not_none
+from tests.tables import each_case
 
 CITY = Concept.single("city", "Where the user lives")
 NOTE = Concept.multiple("note", "A note")
@@ -361,25 +362,18 @@ async def saved(memory: Memory, city: str, clock: FakeClock, *, private: bool = 
     return record
 
 
-@pytest.mark.parametrize(
-    ("merge", "expected"),
-    [
-        (MetadataMerge.MERGE, {"a": 1, "b": 3, "c": 4}),
-        (MetadataMerge.OVERWRITE, {"b": 3, "c": 4}),
-        (MetadataMerge.REQUIRE_EXACT_MATCH, None),
-    ],
-)
+@each_case("merge", "expected")
 async def test_metadata_is_merged_overwritten_or_required(
-    memory: Memory, clock: FakeClock, merge: MetadataMerge, expected: Mapping[str, Json] | None
+    memory: Memory, clock: FakeClock, merge: str, expected: Mapping[str, Json] | None
 ) -> None:
     fact = SingleFact(CITY, "Porto", timestamp=clock())
     (record,) = await memory.save(fact, details=FactDetails(metadata={"a": 1, "b": 2}))
     if expected is None:
         with pytest.raises(StateConflictError, match="metadata"):
-            await memory.update(record.id, metadata={"b": 3, "c": 4}, merge=merge)
+            await memory.update(record.id, metadata={"b": 3, "c": 4}, merge=MetadataMerge[merge])
         assert (await memory.get(record.id)).details.metadata == {"a": 1, "b": 2}
         expected = {"b": 2, "a": 1}
-    change = await memory.update(record.id, metadata=expected, merge=merge)
+    change = await memory.update(record.id, metadata=expected, merge=MetadataMerge[merge])
     assert change.record.details.metadata == (await memory.get(record.id)).details.metadata == expected
 
 
@@ -491,10 +485,7 @@ async def test_the_history_of_an_earlier_moment_ends_there(memory: Memory, clock
     (rome,) = await memory.save(SingleFact(CITY, "Rome", timestamp=clock()), subject=USER)
     then = memory.view(as_of=moment - DAY)
     history = await then.history(CITY)
-    assert [(record.value, record.state.value) for record in history] == [
-        ("Porto", "superseded"),
-        ("Lisbon", "active"),
-    ]
+    assert [(record.value, record.state.value) for record in history] == [("Porto", "superseded"), ("Lisbon", "active")]
     assert await then.history(history[0].id) == history
     with pytest.raises(RecordNotFoundError):
         await then.history(rome.id)

@@ -39,14 +39,7 @@ FAULTS: dict[str, tuple[str, Said | Answer]] = {
 def model_at(base_url: str, *, timeout: float = 10.0) -> InstructorModel:
     """Return a model with tight limits: two answers, one retry, no pause."""
     return InstructorModel(
-        "loopback",
-        base_url=base_url,
-        api_key="key",
-        mode="JSON_SCHEMA",
-        timeout=timeout,
-        tries=2,
-        retries=1,
-        pause=0.0,
+        "loopback", base_url=base_url, api_key="key", mode="JSON_SCHEMA", timeout=timeout, tries=2, retries=1, pause=0.0
     )
 
 

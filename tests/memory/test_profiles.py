@@ -25,9 +25,7 @@ from factmem.memory.profiles import ProfileSchema
 from factmem.providers.memory import NoMemory
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.memory.telling import BEGAN, opened, talk, well
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 pytestmark = pytest.mark.processes
 
@@ -385,7 +383,7 @@ def test_the_schema_of_a_pydantic_model_gives_the_same_concepts() -> None:
     }
 
 
-@pytest.mark.parametrize("schema", CASES["what is no schema of a profile is refused"])
+@each_case("schema")
 def test_what_is_no_schema_of_a_profile_is_refused(schema: dict[str, Any]) -> None:
     with pytest.raises(FactMemError):
         ProfileSchema.of(schema)

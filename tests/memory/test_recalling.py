@@ -31,7 +31,7 @@ from factmem.recall.text.related_words import Term, term_of
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
 from tests.embedders import Away
 from tests.memory.telling import log_of, opened, talk, well, words
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -57,10 +57,7 @@ async def filled(memory: Memory) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("query", "value"),
-    [("What is Ann's home city?", "Bern"), ("home city of Ben", "Lyon"), ("Which city is home for Ann", "Bern")],
-)
+@each_case("query", "value")
 async def test_the_fact_that_is_named_comes_first(provider: AgentMemoryProvider, query: str, value: str) -> None:
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=91))) as memory:
         await filled(memory)
@@ -132,13 +129,7 @@ async def test_words_that_mean_the_same_are_found_behind_the_word_itself(provide
         assert [match.parts.lexical > 0 for match in found] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("query", "flat"),
-    [
-        ("Which flat did they rent before the move?", "They rent a flat in Bern."),
-        ("Which flat did they rent since the move?", "They rent a flat in Lyon."),
-    ],
-)
+@each_case("query", "flat")
 async def test_a_time_may_be_given_by_an_event(provider: AgentMemoryProvider, query: str, flat: str) -> None:
     said = ("They rent a flat in Bern.", "The move was a lot of work.", "They rent a flat in Lyon.")
     async with opened(provider, clock=FakeClock(JANUARY + dt.timedelta(days=600))) as memory:
@@ -216,10 +207,7 @@ async def test_a_query_that_nothing_answers_can_be_cut_off(depth: Literal["shall
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])
-@pytest.mark.parametrize(
-    ("said", "answered", "unanswered"),
-    CASES["the meaning of words that the embedder does not know gives no confidence"],
-)
+@each_case("said", "answered", "unanswered")
 async def test_the_meaning_of_words_that_the_embedder_does_not_know_gives_no_confidence(
     said: Sequence[str], answered: str, unanswered: str, depth: Literal["shallow", "deep"]
 ) -> None:

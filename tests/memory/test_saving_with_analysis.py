@@ -66,11 +66,7 @@ async def test_what_the_caller_says_stands_and_is_not_asked(given: dict[str, Any
     metadata: dict[str, Json] = {"entities": "mine", "ticket": 7}
     async with opened(InMemoryProvider(), model) as memory:
         (record,) = await memory.remember(TEXT, subject=USER, metadata=metadata, **given)
-    asked = {
-        "scope": str(record.scope),
-        "categories": list(record.details.categories),
-        "importance": record.importance,
-    }
+    asked = {"scope": str(record.scope), "categories": list(record.details.categories), "importance": record.importance}
     assert asked == {name: ANALYSIS[name] for name in asked} | given
     assert record.details.metadata == {"entities": "mine", "ticket": 7, "dates": ["3 June"]}
     assert f'"{next(iter(given))}"' not in model.prompts[0].examples[0].answer

@@ -22,6 +22,7 @@ from factmem.facts import STATEMENT
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
 from tests.memory.telling import until
+from tests.tables import each_case
 
 NOON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
 PHONES: Final[list[Concept[Any, Any]]] = [
@@ -527,22 +528,9 @@ class Plain:
 
 
 @pytest.mark.parametrize("read", ["together", "in a batch", "one by one"])
-@pytest.mark.parametrize(
-    ("turns", "left", "vain"),
-    [
-        (("set a.", "set b.", "wish a."), ["b"], 1),
-        (("set a.", "set b.", "end a."), ["b"], 1),
-        (("set a.", "set b.", "wish b."), [], 0),
-        (("set a.", "set b.", "wish."), [], 0),
-        (("wish a.", "set a."), ["a"], 1),
-        (("set a.", "wish a.", "set a."), ["a"], 0),
-        (("set a.", "set b. end."), [], 0),
-        (("set a.", "set b. end b."), [], 0),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
-)
+@each_case("turns", "left", "vain")
 async def test_a_wish_and_an_end_mean_only_the_value_that_is_known_when_they_are_said(
-    turns: tuple[str, ...], left: list[str], vain: int, read: Literal["together", "in a batch", "one by one"]
+    turns: list[str], left: list[str], vain: int, read: Literal["together", "in a batch", "one by one"]
 ) -> None:
     talks = [said(turn, number - 9) for number, turn in enumerate(turns)]
     apart = [attrs.evolve(talk, id=f"talk{number}") for number, talk in enumerate(talks)]

@@ -13,27 +13,13 @@ from typing import Any
 import pytest
 
 import factmem
-from factmem import (
-    AgentMemoryConfig,
-    Background,
-    BlockingMemory,
-    InMemoryProvider,
-    Memory,
-    MemorySubject,
-    Message,
-    Policies,
-    RecallSettings,
-    SingleFact,
-)
-from factmem.agent import Loading, Saving
+from factmem import BlockingMemory, InMemoryProvider, Memory, MemorySubject, Message, Policies, SingleFact, agent
 from factmem.errors import InvalidDataError, RecordNotFoundError, StoreUnavailableError
 from factmem.recall import MetadataCondition
 from factmem.testing import HashEmbedder
 from tests.memory.scripted_analyst import deeply
 from tests.memory.telling import CITY, USER, said, talk
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 Call = Callable[..., Awaitable[object]]
 ROME = SingleFact(CITY, "Rome")
@@ -248,7 +234,7 @@ async def test_a_filter_of_several_takes_no_single_text(memory: Memory, name: st
     assert said(await memory.list_records(sources=["mill"])) == ["The mill is old."]
 
 
-@pytest.mark.parametrize(("name", "hint"), CASES["an unknown filter is refused with the known ones"])
+@each_case("name", "hint")
 async def test_an_unknown_filter_is_refused_with_the_known_ones(memory: Memory, name: str, hint: str) -> None:
     """A misspelt condition must not be left out: `forget` would erase more than was meant."""
     await memory.save(SingleFact(CITY, "Rome"), subject=USER)
@@ -337,22 +323,9 @@ async def test_a_wrong_name_is_answered_with_the_right_one(
         call(blocking)
 
 
-@pytest.mark.parametrize(
-    ("made", "wrong", "hint"),
-    [
-        (Memory, "organisation", "organization"),
-        (Memory, "read_onyl", "read_only"),
-        (Memory, "llm", "model"),
-        (Policies, "keepwords", "keep_words"),
-        (Background, "concurency", "concurrency"),
-        (RecallSettings, "half_life", "half_life_days"),
-        (AgentMemoryConfig, "agentname", "agent_name"),
-        (Loading, "budgt", "budget"),
-        (Saving, "privat", "private"),
-    ],
-    ids=lambda given: given if isinstance(given, str) else "call",
-)
-def test_a_misspelt_setting_is_answered_with_the_right_one(made: Any, wrong: str, hint: str) -> None:
+@each_case("name", "wrong", "hint")
+def test_a_misspelt_setting_is_answered_with_the_right_one(name: str, wrong: str, hint: str) -> None:
+    made: Any = getattr(agent if name in ("Loading", "Saving") else factmem, name)
     with pytest.raises(TypeError, match=rf"{made.__name__}\(\) got .* '{wrong}': did you mean {hint}\?"):
         made(**{wrong: 1})
     assert hint in inspect.signature(made).parameters

@@ -11,22 +11,10 @@ import pytest
 
 from tests.fork_server import ForkServer
 from tests.packages import QUIET, need_packages_of
+from tests.tables import cases
 
 EXAMPLES = sorted(Path(__file__).parents[2].glob("examples/[0-9]*.py"))
-PROOFS = {
-    "07_facts_find_themselves": "told again: 0 changes",
-    "08_updates_and_undo": "updated: 'The launch is on 10 May.' -> 'The launch is on 3 May.'",
-    "09_quarantine": "known:   Miradouro 4711",
-    "10_in_the_background": "updated: 40 -> 60",
-    "11_profile": "Maya comes on a Saturday",
-    "12_own_model_and_detector": "orders: AB-1234 BC-2345",
-    "14_audit": "4. accepted by ada: it stands on their paper, too",
-    "16_lessons": "known: ['Avoid jargon.', 'Name the day', 'Sign with the name Ana.']",
-    "20_langgraph": "drink {'likes': 'green tea'}",
-    "21_langchain": "I see: <memory>",
-    "24_google_adk": 'said="',
-    "25_crewai": "/project/a: We chose Postgres.",
-}
+PROOFS = dict(cases(__file__)["proofs"])
 """Output of each example that proves its model's answers were understood; a model's failure alone is not fatal."""
 WARNED_OF_BY_ITS_HOST = {"25_crewai"}
 """Examples whose framework emits warnings when imported."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,15 +17,9 @@ import pytest
 
 import factmem
 from tests.meta.conftest import defined, listed
+from tests.own_providers import own_packages
 
-LAZY = [
-    "factmem",
-    "factmem.detection",
-    "factmem.importers",
-    "factmem.llm",
-    "factmem.providers",
-    "factmem.recall",
-]
+LAZY = ["factmem", "factmem.detection", "factmem.importers", "factmem.llm", "factmem.providers", "factmem.recall"]
 """Packages that import names on first use."""
 
 
@@ -156,3 +153,62 @@ def _collected(tree: ast.Module, package: str) -> Iterator[str]:
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(f"{package}."):
             yield from {alias.asname or alias.name for alias in node.names} - used
+
+
+# Importing factmem is cheap; heavy packages are imported on first use
+
+
+HEAVY = ["apsw", "cattrs", "httpx", "instructor", "numpy", "onnxruntime", "openai", "pydantic", "rich", "sqlite3"]
+HEAVY += ["sqlite_vec", "textual", "typer", "wordllama"]
+# A store and a memory may be made in a module's body, which must not load their models and clients.
+HEAVY_FOR_A_MEMORY = ["instructor", "onnxruntime", "openai", "pydantic", "rich", "textual", "typer", "wordllama"]
+
+
+def _loaded(statement: str) -> set[str]:
+    program = f"import sys\n{statement}\nprint(*{{name.partition('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize("statement", ["import factmem", "from factmem import Concept, MemorySubject, SingleFact"])
+def test_importing_the_package_and_its_words_loads_nothing_heavy(statement: str) -> None:
+    """A module that only declares its concepts is as quick to import as attrs."""
+    assert _loaded(statement) & set(HEAVY) == set()
+
+
+def test_a_memory_without_a_model_does_not_even_load_what_would_ask_one() -> None:
+    """The prompts, answers and checks of a model are imported with the first model."""
+    program = "import sys\nfrom factmem import Memory\nMemory('memory:')\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
+    asking = {"consolidation.model_consolidator", "detection.model_detector", "detection.prompts", "llm.exchange"}
+    assert {f"factmem.{name}" for name in asking} & set(done.stdout.split()) == set()
+
+
+def test_opening_a_memory_loads_no_model_and_no_client() -> None:
+    """The embedder is loaded by the first fact or the first question, not by the import or the constructor."""
+    assert _loaded("from factmem import Memory; Memory('memory:')") & set(HEAVY_FOR_A_MEMORY) == set()
+
+
+# The public API is completely typed, as a type checker sees the installed package
+
+
+AS_TYPED_AS_THEIR_HOST = "factmem.integrations."
+"""Classes derived from a framework's are typed as well as the framework is; mypy and pyright check them as usual."""
+
+
+@pytest.mark.big
+@pytest.mark.parametrize("package", ["factmem", *own_packages()])
+def test_every_public_symbol_has_a_known_type(package: str, pyright: str, tmp_path: Path) -> None:
+    """`pyright --verifytypes` finds no symbol whose type is unknown or only inferred."""
+    command = [pyright, "--verifytypes", package, "--ignoreexternal", "--outputjson"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=170, check=False)
+    report = json.loads(done.stdout)["typeCompleteness"]
+    untyped = {
+        symbol["name"]: [found["message"] for found in symbol["diagnostics"]]
+        for symbol in report["symbols"]
+        if symbol["isExported"]
+        and not (symbol["isTypeKnown"] and not symbol["isTypeAmbiguous"])
+        and not symbol["name"].startswith(AS_TYPED_AS_THEIR_HOST)
+    }
+    assert untyped == {}
+    assert report["exportedSymbolCounts"]["withKnownType"] > 0, "pyright did not find the installed package"

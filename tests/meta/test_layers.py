@@ -42,14 +42,8 @@ def test_every_part_of_the_package_has_a_layer(modules: Mapping[str, ast.Module]
 
 def test_a_module_imports_only_from_its_own_part_and_the_layers_below(modules: Mapping[str, ast.Module]) -> None:
     """The order of imports is that of the design; parts of one layer do not import each other."""
-    wrong = [
-        f"{name} imports {target}"
-        for name, tree in modules.items()
-        if name.startswith("factmem.")
-        for target, _ in _imports(tree)
-        if target.startswith("factmem.") and not _may_import(_part(name), _part(target))
-    ]
-    assert wrong == []
+    within = [pair for pair in _of_factmem(modules) if all(module.startswith("factmem.") for module in pair)]
+    assert [pair for pair in within if not _may_import(*map(_part, pair))] == []
 
 
 def test_no_modules_import_each_other(modules: Mapping[str, ast.Module], module_paths: Mapping[str, Path]) -> None:
@@ -66,26 +60,13 @@ def test_no_modules_import_each_other(modules: Mapping[str, ast.Module], module_
 
 def test_no_layer_below_the_interfaces_imports_the_package_itself(modules: Mapping[str, ast.Module]) -> None:
     """`factmem/__init__.py` collects the public names; no module that it collects may need it."""
-    wrong = [
-        name
-        for name, tree in modules.items()
-        if name.startswith("factmem.") and RANK.get(_part(name), 0) < RANK["integrations"]
-        for target, _ in _imports(tree)
-        if target == "factmem"
-    ]
-    assert wrong == []
+    importing = [name for name, to in _of_factmem(modules) if to == "factmem" and name != "factmem"]
+    assert [name for name in importing if RANK.get(_part(name), 0) < RANK["integrations"]] == []
 
 
 def test_the_core_never_imports_a_provider(modules: Mapping[str, ast.Module]) -> None:
     """Providers are found by their entry points, built-in ones like third-party ones."""
-    wrong = [
-        f"{name} imports {target}"
-        for name, tree in modules.items()
-        if name.split(".")[0] == "factmem"
-        for target, _ in _imports(tree)
-        if target.startswith("factmem_")
-    ]
-    assert wrong == []
+    assert [pair for pair in _of_factmem(modules) if pair[1].startswith("factmem_")] == []
 
 
 def test_providers_examples_and_benchmarks_use_only_public_names(
@@ -112,6 +93,12 @@ def _part(module: str) -> str:
 
 def _may_import(importer: str, imported: str) -> bool:
     return importer == imported or RANK[imported] < RANK[importer] or RANK[importer] == RANK[imported] == 0
+
+
+def _of_factmem(modules: Mapping[str, ast.Module]) -> list[tuple[str, str]]:
+    """Return each module of the core with each that it imports."""
+    core = {name: tree for name, tree in modules.items() if name.split(".")[0] == "factmem"}
+    return [(name, target) for name, tree in core.items() for target, _ in _imports(tree)]
 
 
 def _imports(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -151,16 +151,7 @@ class MemoryMachine(RuleBasedStateMachine):
         place = data.draw(st.sampled_from(self.world.places))
         self._save(who, fact, kind, place, details, private=private)
 
-    def _save(
-        self,
-        who: Who,
-        fact: Fact[Any],
-        kind: str,
-        place: Place,
-        details: FactDetails,
-        *,
-        private: bool,
-    ) -> None:
+    def _save(self, who: Who, fact: Fact[Any], kind: str, place: Place, details: FactDetails, *, private: bool) -> None:
         owned = attrs.evolve(details, owner=who[1]) if private else details
         said = assertions_of(fact, Place(place.subject, place.scope.within(who[0])), owned)
         words = [Words(one, kind, value) for one, value in zip(said, fact.values, strict=True)]
@@ -319,8 +310,7 @@ class MemoryMachine(RuleBasedStateMachine):
         scope = place.scope.within(who[0])
         memory, plain = self._both(who)
         chosen = (plain if everywhere else plain.everybody).chosen(
-            concept.keyword,
-            lambda said: everywhere or said.place.key == Place(place.subject, scope).key,
+            concept.keyword, lambda said: everywhere or said.place.key == Place(place.subject, scope).key
         )
         asked: dict[str, Any] = {} if everywhere else {"subject": place.subject, "scope": place.scope}
         many = concept.fact_type.value == "multiple"

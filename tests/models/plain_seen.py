@@ -41,10 +41,7 @@ def below(scope: MemoryScope, top: MemoryScope) -> bool:
 
 
 def counts_in(tree: ScopeTree, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], int]]:
-    return [
-        (path, tree.records),
-        *(pair for child in tree.children for pair in counts_in(child, (*path, child.name))),
-    ]
+    return [(path, tree.records), *(pair for child in tree.children for pair in counts_in(child, (*path, child.name)))]
 
 
 def sums_of(counts: Counter[tuple[str, ...]]) -> dict[tuple[str, ...], int]:

@@ -212,11 +212,7 @@ class PlainStore:
         return PlainStore(self.clock, log, self.versions.copy())
 
     def standing(
-        self,
-        keep: Callable[[Said], bool],
-        *,
-        as_of: dt.datetime | None = None,
-        known_at: dt.datetime | None = None,
+        self, keep: Callable[[Said], bool], *, as_of: dt.datetime | None = None, known_at: dt.datetime | None = None
     ) -> list[Standing]:
         """Return the current records among some assertions, in the order first said."""
         present = as_of or known_at or self.clock()

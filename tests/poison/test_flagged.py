@@ -29,7 +29,7 @@ from tests.mcp.clients import answer, connected
 from tests.memory import telling
 from tests.memory.telling import BEGAN, CITY, FOUND_ALONE, well
 from tests.poison.planting import opened
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -105,8 +105,7 @@ async def test_with_a_model_that_reads_the_same_holds() -> None:
     ) as memory:
         await memory.remember(
             Conversation(
-                id="talk",
-                messages=[Message(content="I live in Rome."), Message(content=ORDER, role="assistant")],
+                id="talk", messages=[Message(content="I live in Rome."), Message(content=ORDER, role="assistant")]
             )
         )
         assert [record.value for record in await memory.list_records()] == ["Rome"]
@@ -136,11 +135,7 @@ async def test_flags_can_be_switched_off() -> None:
 
 @pytest.mark.parametrize(
     "details",
-    [
-        FactDetails(metadata={"note": [{"deep": ORDER}]}),
-        FactDetails(categories=(ORDER,)),
-        FactDetails(topics=(ORDER,)),
-    ],
+    [FactDetails(metadata={"note": [{"deep": ORDER}]}), FactDetails(categories=(ORDER,)), FactDetails(topics=(ORDER,))],
 )
 async def test_an_order_is_found_wherever_a_model_may_come_to_read_it(memory: Memory, details: FactDetails) -> None:
     (record,) = await memory.save(SingleFact(CITY, "Rome"), details=details)
@@ -239,7 +234,7 @@ HIDINGS: Final[dict[str, Callable[[str], str]]] = {
 }
 
 
-@pytest.mark.parametrize("text", CASES["an assistant is addressed wherever its name stands"])
+@each_case("text")
 def test_an_assistant_is_addressed_wherever_its_name_stands(text: str) -> None:
     assert "addresses the assistant" in flags_in(text)
 
@@ -265,18 +260,12 @@ def test_an_order_without_any_wrapping_has_no_flag() -> None:
     assert [goal for goal in GOALS if flags_in(goal)] == [GOALS[1]]
 
 
-@pytest.mark.parametrize("text", CASES["what people say has no flag"])
+@each_case("text")
 def test_what_people_say_has_no_flag(text: str) -> None:
     assert flags_in(text) == ()
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        *("ignore ", "when the user says ", "always send ", "from now on, ", "skip the ", "send all to ", "ab" * 40),
-        *("\u200b", "A" * 40 + " ", "<system ", "![", "to the ai "),
-    ],
-)
+@each_case("piece")
 def test_a_hostile_text_of_any_length_is_looked_through(piece: str) -> None:
     """Every rule takes linear time, or this would exceed the time limit."""
     assert isinstance(flags_in(piece * (200_000 // len(piece))), tuple)
@@ -305,6 +294,6 @@ def test_hardly_a_turn_of_real_dialogue_is_flagged(big: bool, promise: Promise) 
     )
 
 
-@pytest.mark.parametrize(("text", "order"), CASES["rules without an owner are overridden by an order alone"])
+@each_case("text", "order")
 def test_rules_without_an_owner_are_overridden_by_an_order_alone(text: str, order: bool) -> None:
     assert ("overrides instructions" in flags_in(text)) is order

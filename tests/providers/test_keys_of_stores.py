@@ -8,7 +8,6 @@ import shutil
 from pathlib import Path
 
 import anyio
-import apsw
 import pytest
 
 from factmem.crypto import Passphrase, SecretKey
@@ -17,6 +16,7 @@ from factmem.crypto.keys import Argon2id, EnvironmentKey, Keyring, KeySource
 from factmem.errors import InvalidDataError, KeyUnavailableError, WrongKeyError
 from factmem.providers.registry import open_provider
 from tests.conftest import Promise
+from tests.packages import need_ciphers
 from tests.providers.children import Saving
 from tests.providers.sealed import KEY, PLACES, append, fill, numbers_in, opened_sealed, refused
 
@@ -31,8 +31,8 @@ KINDS = {"encrypted": "facts", "encrypted-sqlite": "facts.db"}
 @pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     """Name of an encrypted provider."""
-    if request.param == "encrypted-sqlite" and not hasattr(apsw, "mc_version"):
-        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
+    if request.param == "encrypted-sqlite":
+        need_ciphers()
     return str(request.param)
 
 

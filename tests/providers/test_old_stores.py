@@ -201,11 +201,7 @@ def test_an_old_store_holds_every_kind_of_entry(store: OldStore, anyio_backend: 
     entries = [entry for tenant in store.tenants for entry in store.log(tenant)]
     assert {type(entry) for entry in entries} == {Recorded, StateChange, Tombstone}
     said = [entry.assertion for entry in entries if isinstance(entry, Recorded)]
-    assert {item.state for item in said} == {
-        AssertionState.ACTIVE,
-        AssertionState.PENDING,
-        AssertionState.QUARANTINED,
-    }
+    assert {item.state for item in said} == {AssertionState.ACTIVE, AssertionState.PENDING, AssertionState.QUARANTINED}
     assert {item.place.subject.prompt_description for item in said} == {"the person who asks"}
     assert any(item.details.owner for item in said)
     assert any(item.details.metadata for item in said)

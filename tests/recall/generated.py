@@ -25,6 +25,7 @@ from factmem.recall import Additive, Boost
 from factmem.recall.text.analysis import analyse
 from factmem.sentences import tells
 from factmem.testing import FakeClock, HashEmbedder
+from tests.tables import cases
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 WORDS = ["amber", "car", "vehicle", "delta", "trip", "travel", "grove", "harbor", "doctor", "physician", "twice"]
@@ -110,18 +111,7 @@ class Said:
         return f"trip note: A note of a trip: {self.text}" if self.typed else self.text
 
 
-UPDATES = [
-    "I live in Amber Grove.",
-    "I moved to Delta Harbor.",
-    "My doctor is Amber.",
-    "My doctor is Delta.",
-    "The trip takes 4 hours.",
-    "The trip takes 5 hours.",
-    "We cancelled the trip to the grove with the doctor.",
-    "I like the trip to the grove.",
-    "The doctor of the harbor is Grove now.",
-    "Amber left the harbor, so the trip is with Delta.",
-]
+UPDATES = cases(__file__)["updates"]
 texts = st.one_of(
     st.builds(
         operator.add,

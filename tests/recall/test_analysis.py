@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import string
 
@@ -9,37 +10,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import BlockingMemory, Memory
+from factmem import BlockingMemory, InMemoryProvider, Memory
+from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import cases, each_case
 
 
-@pytest.mark.parametrize(("one", "other"), CASES["ways to write a word are one"])
+@each_case("one", "other")
 def test_ways_to_write_a_word_are_one(one: str, other: str) -> None:
     assert analyse(one) == analyse(other) != []
 
 
-@pytest.mark.parametrize(
-    ("forms", "base"),
-    [("met", "meet"), ("wrote written", "writes"), ("went gone", "going"), ("children", "child"), ("wives", "wife")],
-)
+@each_case("forms", "base")
 def test_irregular_forms_have_the_stem_of_their_base_form(forms: str, base: str) -> None:
     assert set(analyse(forms)) == set(analyse(base))
 
 
-@pytest.mark.parametrize(("text", "terms"), CASES["scripts have the words they are read by"])
+@each_case("text", "terms")
 def test_scripts_have_the_words_they_are_read_by(text: str, terms: list[str]) -> None:
     assert analyse(text) == terms
 
 
-@pytest.mark.parametrize(("text", "term"), CASES["numbers with parts and codes are terms by themselves"])
+@each_case("text", "term")
 def test_numbers_with_parts_and_codes_are_terms_by_themselves(text: str, term: str) -> None:
     assert term in analyse(text)
 
 
-@pytest.mark.parametrize(("query", "found", "other"), CASES["numbers and names are found exactly"])
+@each_case("query", "found", "other")
 def test_numbers_and_names_are_found_exactly(query: str, found: str, other: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
         memory.remember(other)
@@ -64,20 +61,10 @@ def test_what_is_neither_letter_nor_digit_is_no_word() -> None:
     assert analyse("\N{CAT FACE} — … _ · 。！") == []
 
 
-@pytest.mark.parametrize(("query", "found"), CASES["recall finds words in every script"])
+@each_case("query", "found")
 def test_recall_finds_words_in_every_script(query: str, found: str) -> None:
     with BlockingMemory(Memory("memory:")) as memory:
-        for text in (
-            "我住在上海,喜欢吃饺子",
-            "她的猫叫雪球",
-            "東京タワーの近くに住んでいます",
-            "저는 서울에 살아요",
-            "ผู้หญิงกินข้าว",
-            "José feiert im Garten",
-            "Antalya'ya uçtuk",
-            "L'église ouvre tard",
-            "C'è un nido nell'edera",
-        ):
+        for text in cases(__file__)["texts in every script"]:
             memory.remember(text)
         (best,) = memory.recall(query, limit=1)
         assert best.record.value == found
@@ -93,3 +80,34 @@ def test_words_of_ascii_are_its_runs_of_letters_and_digits(text: str) -> None:
 def test_a_text_has_the_same_terms_beside_an_accent(text: str) -> None:
     accented = f"{text} é"  # an accent takes the analysis of all languages
     assert sorted([*analyse(text), "e"]) == sorted(analyse(accented))
+
+
+# Words that mean much the same are related; names and other words of one kind are not
+
+
+def related(one: str, other: str) -> bool:
+    """Return whether one of two words stands for the other."""
+    (term,), (number,) = analyse(one), term_numbers(analyse(other))
+    return number in query_term(term).numbers.tolist()
+
+
+@each_case("words")
+def test_words_of_one_kind_do_not_stand_for_each_other(words: str) -> None:
+    assert [pair for pair in itertools.permutations(words.split(), 2) if related(*pair)] == []
+
+
+@each_case("names")
+def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
+    assert [pair for pair in itertools.permutations(names.split(), 2) if not related(*pair)] == []
+
+
+@each_case("one", "other")
+def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
+    assert related(one, other)
+
+
+async def test_what_is_so_of_one_person_does_not_answer_for_another() -> None:
+    async with Memory(InMemoryProvider()) as memory:
+        await memory.remember("Lisa is allergic to nuts.")
+        assert (await memory.recall("What is Lisa allergic to?")).answers
+        assert not (await memory.recall("What is Emma allergic to?")).answers

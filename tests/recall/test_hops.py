@@ -14,9 +14,7 @@ from factmem.errors import ConceptConflictError
 from factmem.memory.filters import Filters
 from factmem.recall import CallableEmbedder
 from tests.narrowing import not_none
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 BOSS = Concept.single("boss", "", MemorySubject)
 WIFE = Concept.single("wife", "", MemorySubject)
@@ -98,7 +96,7 @@ async def test_a_name_with_a_colon_is_no_individual() -> None:
             await memory.save(SingleFact(Concept.single("boss", ""), "a text"), subject=odd.individual("x:y"))
 
 
-@pytest.mark.parametrize(("question", "answer", "path"), CASES["links lead to the answer and say how"])
+@each_case("question", "answer", "path")
 async def test_links_lead_to_the_answer_and_say_how(
     memory: Memory, question: str, answer: list[str], path: list[str]
 ) -> None:
@@ -172,9 +170,7 @@ async def test_links_in_a_circle_end(memory: Memory) -> None:
     assert max(len(match.path) for match in found) <= 3
 
 
-@pytest.mark.parametrize(
-    "asked", ["What does task c depend on?", "Which tasks does c depend on?", "dependencies of task c"]
-)
+@each_case("asked")
 async def test_a_link_is_the_answer_where_only_the_kind_of_its_subjects_is_left_to_ask(asked: str) -> None:
     depends = Concept.multiple("depends_on", "Tasks that a task depends on", MemorySubject)
     state, task = Concept.single("task_state", "State of a task"), MemorySubject("task")

@@ -13,18 +13,14 @@ from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from factmem.recall.text.signs import people_asked
 from factmem.testing import FakeClock
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 PERSON = MemorySubject("person")
 EMPLOYER = Concept.single("employer", "The company that the person works for")
 HOME = Concept.single("home_city", "The city where the person lives")
 
 
-@pytest.mark.parametrize(
-    ("query", "named"), CASES["a subject is named by the first word of its name and by the most words"]
-)
+@each_case("query", "named")
 def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(query: str, named: list[int]) -> None:
     subjects = [subject_text("person", name) for name in ("Ann Berg", "Ann Dahl", "Ben Dahl")] + ["user", "everything"]
     terms = term_numbers(analyse(query))
@@ -32,10 +28,7 @@ def test_a_subject_is_named_by_the_first_word_of_its_name_and_by_the_most_words(
     assert sorted(found) == named
 
 
-@pytest.mark.parametrize(
-    ("query", "named"),
-    [("Where does Luis Carlos live?", [0]), ("Where does Carlos Luis live?", [1]), ("Do Luis and Carlos drive?", [0])],
-)
+@each_case("query", "named")
 def test_names_of_the_same_words_are_told_apart_by_their_order(query: str, named: list[int]) -> None:
     subjects = [subject_text("person", name) for name in ("Luis Carlos", "Carlos Luis", "Eva")]
     terms = term_numbers(analyse(query))
@@ -70,9 +63,7 @@ def test_a_concept_fits_by_its_words_and_its_topics_and_what_is_not_seen_counts_
     assert unseen[1] == alone[0]
 
 
-@pytest.mark.parametrize(
-    ("query", "least", "most"), [("home city", 1, 1), ("home city, please", 0.1, 0.9), ("her city", 0, 0)]
-)
+@each_case("query", "least", "most")
 def test_a_concept_is_named_by_all_words_of_its_keyword(query: str, least: float, most: float) -> None:
     terms = [(query_term(term), 1.0) for term in analyse(query)]
     _, named = ConceptIndex().asked([concept_text("home_city", "")], terms, np.array([True]))
@@ -91,14 +82,12 @@ async def test_what_a_fact_is_about_outweighs_its_value_and_its_subject() -> Non
     assert best == ["Oslo of Ann Berg", "Oslo of Ann Dahl", "City Living"]
 
 
-@pytest.mark.parametrize(("query", "people"), CASES["kinship and names stand for somebody else than the speaker"])
+@each_case("query", "people")
 def test_kinship_and_names_stand_for_somebody_else_than_the_speaker(query: str, people: list[str]) -> None:
     assert people_asked(query) == people
 
 
-@pytest.mark.parametrize(
-    ("query", "first"), CASES["a fact of the viewer does not answer for somebody of whom there are none"]
-)
+@each_case("query", "first")
 async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_are_none(query: str, first: str) -> None:
     facts = [
         ("allergy", "Food that the user is allergic to", "shellfish"),
@@ -113,7 +102,7 @@ async def test_a_fact_of_the_viewer_does_not_answer_for_somebody_of_whom_there_a
     assert matches[0].record.value == first
 
 
-@pytest.mark.parametrize(("query", "answers"), CASES["a relative of the viewer is not that of somebody else"])
+@each_case("query", "answers")
 async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str, answers: bool) -> None:
     async with Memory("memory:", viewer="Ann") as memory:
         await memory.save(SingleFact(Concept.single("husband", "Whom the person is married to"), "Tom"))
@@ -121,7 +110,7 @@ async def test_a_relative_of_the_viewer_is_not_that_of_somebody_else(query: str,
         assert (await memory.recall(query)).answers is answers
 
 
-@pytest.mark.parametrize(("query", "first"), CASES["who is asks for those of whom it is so"])
+@each_case("query", "first")
 async def test_who_is_asks_for_those_of_whom_it_is_so(query: str, first: list[str]) -> None:
     vegetarian = Concept.single("vegetarian", "Whether the person is vegetarian", bool)
     async with Memory("memory:") as memory:
@@ -133,9 +122,7 @@ async def test_who_is_asks_for_those_of_whom_it_is_so(query: str, first: list[st
     assert not of_bob.answers
 
 
-@pytest.mark.parametrize(
-    ("query", "subject", "boss"), CASES["whose boss somebody is asks for those of whom they are the boss"]
-)
+@each_case("query", "subject", "boss")
 async def test_whose_boss_somebody_is_asks_for_those_of_whom_they_are_the_boss(
     query: str, subject: str, boss: str
 ) -> None:
@@ -159,9 +146,7 @@ async def test_a_subject_called_boss_is_another_person_than_the_viewer() -> None
     assert answers == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("query", "first"), CASES["a word of kinship names the individuals of the subject that is called so"]
-)
+@each_case("query", "first")
 async def test_a_word_of_kinship_names_the_individuals_of_the_subject_that_is_called_so(
     query: str, first: list[str]
 ) -> None:
@@ -173,7 +158,7 @@ async def test_a_word_of_kinship_names_the_individuals_of_the_subject_that_is_ca
     assert {match.record.value for match in matches[: len(first)]} == {f"Oslo of {name}" for name in first}
 
 
-@pytest.mark.parametrize(("query", "first"), CASES["a question for the one of whom something holds prefers nobody"])
+@each_case("query", "first")
 async def test_a_question_for_the_one_of_whom_something_holds_prefers_nobody(query: str, first: str) -> None:
     allergy = Concept.single("allergy", "Food that somebody is allergic to")
     dentist = Concept.single("dentist", "The dentist of somebody")

@@ -201,10 +201,7 @@ async def test_a_recall_without_a_thread_sees_what_another_process_has_written(
     provider: Counting, tmp_path: Path
 ) -> None:
     other = SqliteVecMemoryProvider(tmp_path / "facts.db")
-    async with (
-        Memory(provider, embedder=HashEmbedder()) as memory,
-        Memory(other, embedder=HashEmbedder()) as another,
-    ):
+    async with Memory(provider, embedder=HashEmbedder()) as memory, Memory(other, embedder=HashEmbedder()) as another:
         await memory.remember("amber 1")
         for number in range(2, 5):
             for _ in range(2):
@@ -224,10 +221,7 @@ async def test_results_that_miss_what_another_process_has_written_are_made_once(
         return matches(*arguments)
 
     other = SqliteVecMemoryProvider(tmp_path / "facts.db")
-    async with (
-        Memory(provider, embedder=HashEmbedder()) as memory,
-        Memory(other, embedder=HashEmbedder()) as another,
-    ):
+    async with Memory(provider, embedder=HashEmbedder()) as memory, Memory(other, embedder=HashEmbedder()) as another:
         await memory.remember("amber 1")
         for _ in range(3):
             await memory.recall("amber")
@@ -426,10 +420,7 @@ async def test_a_store_made_after_it_was_looked_for_is_bound_by_the_first_save(a
 
 
 async def test_a_store_bound_meanwhile_by_another_embedder_is_refused(address: str) -> None:
-    async with (
-        Memory(address, embedder=HashEmbedder(8)) as early,
-        Memory(address, embedder=HashEmbedder(9)) as late,
-    ):
+    async with Memory(address, embedder=HashEmbedder(8)) as early, Memory(address, embedder=HashEmbedder(9)) as late:
         assert await early.recall("harbour") == []
         await late.save(SingleFact(NOTE, "harbour"))
         with pytest.raises(EmbedderMismatchError, match="reembed"):

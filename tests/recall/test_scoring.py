@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem.errors import InvalidDataError
-from factmem.recall import Additive, Boost
+from factmem.recall import Additive, Boost, scoring
 from factmem.recall.scoring import (
     ALONE,
     DAY,
@@ -27,6 +26,7 @@ from factmem.recall.scoring import (
     says_little,
     similarity,
 )
+from tests.tables import each_case
 
 shares = st.floats(0, 1)
 
@@ -50,27 +50,10 @@ def test_the_future_is_as_recent_as_now() -> None:
     assert recency(-5 * DAY, 30) == 1
 
 
-@pytest.mark.parametrize(
-    ("cls", "wrong"),
-    [
-        (Additive, {"similarity_weight": -1.0}),
-        (Additive, {"recency_weight": math.nan}),
-        (Additive, {"importance_weight": math.inf}),
-        (Additive, {"similarity_weight": 0.0, "recency_weight": 0.0, "importance_weight": 0.0}),
-        (Boost, {"recency_weight": 1.1}),
-        (Boost, {"importance_weight": True}),
-        (RecallSettings, {"half_life_days": 0.0}),
-        (RecallSettings, {"lexical_weight": 1.1}),
-        (RecallSettings, {"unrelated": 1.0}),
-        (Calibration, {"lexical_weight": -0.1}),
-        (RecallSettings, {"diversity": -0.1}),
-        (RecallSettings, {"composite": "multiplicative"}),
-        (RecallSettings, {"composite": None}),
-    ],
-)
-def test_settings_out_of_range_are_refused(cls: Callable[..., object], wrong: dict[str, object]) -> None:
+@each_case("cls", "wrong")
+def test_settings_out_of_range_are_refused(cls: str, wrong: dict[str, object]) -> None:
     with pytest.raises(InvalidDataError):
-        cls(**wrong)
+        getattr(scoring, cls)(**wrong)
 
 
 MARKS = ("little", "lead", "kind", "other")

@@ -11,9 +11,7 @@ from factmem import STATEMENT, Concept, InMemoryProvider, Memory, MultipleFacts,
 from factmem.sentences import points_back
 from factmem.testing import FakeClock
 from tests.recall.dated_diary import NOW, conversations, questions
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 PEOPLE: Final = "Ann Ben Cleo Dag Eva Finn Greta Hugo Ines Jan Kaja Leo Mona Nils"
 """People met on one day each, five days apart."""
@@ -38,9 +36,7 @@ async def test_temporal_questions_are_answered_among_the_first_five() -> None:
     assert share >= 0.85, f"{share:.2f} of the questions were answered; missed:\n" + "\n".join(missed)
 
 
-@pytest.mark.parametrize(
-    ("question", "days"), [("Who did I meet yesterday?", 1), ("Who was met the day before yesterday?", 2)]
-)
+@each_case("question", "days")
 async def test_an_irregular_verb_and_a_day_find_what_was_told_of_them(question: str, days: int) -> None:
     """A statement's own "yesterday" does not mislead, and a day later is not too late to tell."""
     async with Memory(InMemoryProvider(), clock=(clock := FakeClock(NOW))) as memory:
@@ -57,10 +53,7 @@ async def test_an_irregular_verb_and_a_day_find_what_was_told_of_them(question: 
             assert found.record.value == text
 
 
-@pytest.mark.parametrize(
-    ("question", "days"),
-    [("What did I do yesterday?", 1), ("What did I do on Monday?", 2), ("What did I do last week?", 3)],
-)
+@each_case("question", "days")
 async def test_what_was_said_after_a_time_stands_below_what_was_said_at_it(question: str, days: int) -> None:
     told = "I paid the electricity bill."
     for later in ("I had breakfast with my aunt.", "I watched an opera.", "I cooked goulash."):
@@ -72,7 +65,7 @@ async def test_what_was_said_after_a_time_stands_below_what_was_said_at_it(quest
             assert found.record.value == told
 
 
-@pytest.mark.parametrize(("question", "told"), CASES["a date finds what names the same day in any form"])
+@each_case("question", "told")
 async def test_a_date_finds_what_names_the_same_day_in_any_form(question: str, told: str) -> None:
     texts = (
         "Noah's birthday is on May 14th.",
@@ -89,7 +82,7 @@ async def test_a_date_finds_what_names_the_same_day_in_any_form(question: str, t
         assert "dated" in first.reasons
 
 
-@pytest.mark.parametrize(("question", "texts"), CASES["a date finds no loose numbers and no other year"])
+@each_case("question", "texts")
 async def test_a_date_finds_no_loose_numbers_and_no_other_year(question: str, texts: tuple[str, ...]) -> None:
     async with Memory(InMemoryProvider(), clock=FakeClock(NOW)) as memory:
         await memory.remember_many(list(texts))
@@ -115,6 +108,6 @@ async def test_what_is_on_today_is_what_was_dated_so() -> None:
         assert (await memory.recall("what's on today?"))[0].record.value == told
 
 
-@pytest.mark.parametrize(("text", "back"), CASES["words of a time before point back"])
+@each_case("text", "back")
 def test_words_of_a_time_before_point_back(text: str, back: bool) -> None:
     assert points_back(text) is back

@@ -12,9 +12,7 @@ import pytest
 
 from factmem.recall.text.updates import Matter, matter_of, overtakes
 from tests.recall.update_pairs import CHAT, PAIRS, UNSEEN
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 BLIND = Path(__file__).parents[2] / "benchmarks" / "blind"
 
@@ -70,9 +68,7 @@ def test_another_matter_is_not_overtaken(older: str, newer: str) -> None:
     assert found([(older, newer)]) == []
 
 
-@pytest.mark.parametrize(
-    "older", ["Do you live in Oslo?", "I used to live in Oslo.", "If I lived in Oslo, I would ski."]
-)
+@each_case("older")
 def test_questions_wishes_and_former_times_are_not_overtaken(older: str) -> None:
     assert found([(older, "I moved to Lisbon.")]) == []
 
@@ -82,7 +78,7 @@ def test_questions_wishes_and_the_same_again_overtake_nothing(newer: str) -> Non
     assert found([("I live in Oslo.", newer)]) == []
 
 
-@pytest.mark.parametrize(("older", "newer"), CASES["a second relative or pet hides no first one"])
+@each_case("older", "newer")
 def test_a_second_relative_or_pet_hides_no_first_one(older: str, newer: str) -> None:
     assert found([(older, newer)]) == []
     assert found([("My boss is Ann.", "My boss is Eva."), ("My wife is called Ann.", "My wife is called Eva.")]) != []

@@ -14,9 +14,7 @@ import pytest
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall import CallableEmbedder
 from factmem.recall.text.signs import Whom, tells_of_whom
-from tests.tables import cases, sections
-
-CASES = cases(__file__)
+from tests.tables import each_case, sections
 
 BIRTHDAY = Concept.single("birthday", "The date on which somebody was born", dt.date)
 SHOE_SIZE = Concept.single("shoe_size", "Shoe size", float)
@@ -45,7 +43,7 @@ async def saved(memory: Memory, *, relatives: Sequence[MemorySubject]) -> None:
 
 
 @pytest.mark.parametrize("priority", [None, 1])
-@pytest.mark.parametrize("question", CASES["the viewers own comes first and others clearly below"])
+@each_case("question")
 async def test_the_viewers_own_comes_first_and_others_clearly_below(
     question: str, priority: int | None, memory: Memory
 ) -> None:
@@ -57,7 +55,7 @@ async def test_the_viewers_own_comes_first_and_others_clearly_below(
     assert max(match.score for match in rest) < 0.8 * first.score
 
 
-@pytest.mark.parametrize(("question", "name"), CASES["a question that names somebody has their fact first"])
+@each_case("question", "name")
 async def test_a_question_that_names_somebody_has_their_fact_first(question: str, name: str, memory: Memory) -> None:
     await saved(memory, relatives=list(map(MemorySubject, RELATIVES)))
     found = await memory.for_user("nora").recall(question)
@@ -102,7 +100,7 @@ async def test_what_is_said_of_somebody_answers_beside_typed_facts_of_theirs_wha
 
 
 @pytest.mark.parametrize("typed", [True, False])
-@pytest.mark.parametrize(("question", "answers"), CASES["nothing answers for somebody of whom nothing is known"])
+@each_case("question", "answers")
 async def test_nothing_answers_for_somebody_of_whom_nothing_is_known(
     question: str, answers: bool, typed: bool, memory: Memory
 ) -> None:
@@ -185,9 +183,7 @@ def alike(texts: list[str]) -> Any:
 EVERYTHING_IS_CLOSE = CallableEmbedder(alike, name="alike", dimension=8)
 
 
-@pytest.mark.parametrize(
-    "question", ["What herb do I dislike?", "When does my passport run out?", "¿Dónde vive mi hermano?"]
-)
+@each_case("question")
 async def test_a_link_is_not_followed_unless_a_word_of_the_question_asks_for_it(question: str) -> None:
     async with Memory("memory:", embedder=EVERYTHING_IS_CLOSE) as memory:
         await memory.save(SingleFact(MANAGER, MemorySubject("Rachel Kim")), subject=NORA)
@@ -199,10 +195,7 @@ async def test_a_link_is_not_followed_unless_a_word_of_the_question_asks_for_it(
             assert linked == ["chief technology officer"]
 
 
-@pytest.mark.parametrize(
-    ("said", "question", "answers"),
-    CASES["a relative of whom nothing is said is not answered by the viewers own words"],
-)
+@each_case("said", "question", "answers")
 async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers_own_words(
     said: list[str], question: str, answers: bool, memory: Memory
 ) -> None:
@@ -212,9 +205,7 @@ async def test_a_relative_of_whom_nothing_is_said_is_not_answered_by_the_viewers
     assert (await kim.recall("Where do I live?")).answers
 
 
-@pytest.mark.parametrize(
-    ("question", "answer", "other"), CASES["everyday words of a question in another language do not count"]
-)
+@each_case("question", "answer", "other")
 async def test_everyday_words_of_a_question_in_another_language_do_not_count(
     question: str, answer: str, other: str, memory: Memory
 ) -> None:
@@ -223,10 +214,7 @@ async def test_everyday_words_of_a_question_in_another_language_do_not_count(
     assert best.record.value == answer
 
 
-@pytest.mark.parametrize(
-    ("own", "of_sister", "of_brother", "asked"),
-    CASES["what is said of a sister or oneself does not answer for a brother in any language"],
-)
+@each_case("own", "of_sister", "of_brother", "asked")
 async def test_what_is_said_of_a_sister_or_oneself_does_not_answer_for_a_brother_in_any_language(
     own: str, of_sister: str, of_brother: str, asked: str, memory: Memory
 ) -> None:
@@ -308,9 +296,7 @@ async def test_what_several_people_say_in_the_same_words_is_each_ones(said: Said
 
 
 @WAYS
-@pytest.mark.parametrize(
-    ("name", "written"), [("Łukasz Zając", "Lukasz Zajac"), ("Søren", "Soren"), ("O'Brien", "OBrien")]
-)
+@each_case("name", "written")
 async def test_somebody_is_known_by_a_name_without_its_signs(
     said: Said, name: str, written: str, memory: Memory
 ) -> None:
@@ -398,7 +384,7 @@ async def test_a_typed_fact_of_a_kind_of_relative_answers_for_the_relation(memor
     assert not (await sam.recall("When is my son's birthday?")).answers
 
 
-@pytest.mark.parametrize(("theirs", "own", "question"), CASES["words about a relative do not answer for the speaker"])
+@each_case("theirs", "own", "question")
 async def test_words_about_a_relative_do_not_answer_for_the_speaker(
     theirs: str, own: str, question: str, memory: Memory
 ) -> None:
@@ -444,25 +430,9 @@ async def test_what_stands_beside_a_question_is_told(memory: Memory) -> None:
     assert (await memory.recall("What's my kitten called?"))[0].record.value == told
 
 
-@pytest.mark.parametrize(
-    ("text", "whom"),
-    [
-        ("My brother lives in Trier.", Whom.RELATIVE),
-        ("Well, my dear little brother lives there.", Whom.RELATIVE),
-        ("Mon frère habite à Lyon.", Whom.RELATIVE),
-        ("My mother was born in 1950, I was born in 1980.", Whom.SPEAKER),
-        ("My parents named me Maximilian.", Whom.SPEAKER),
-        ("My dad works for a company in Graz.", Whom.RELATIVE),
-        ("My mother tongue is Polish.", Whom.SPEAKER),
-        ("My landlord raised the rent.", Whom.ANYBODY),
-        ("My dog is called Rex.", Whom.ANYBODY),
-        ("We moved to Kassel.", Whom.ANYBODY),
-        ("Tom lives in Graz.", Whom.ANOTHER),
-        ("It rains.", Whom.ANYBODY),
-    ],
-)
-def test_a_text_tells_of_whom_it_begins_with(text: str, whom: Whom) -> None:
-    assert tells_of_whom(text) is whom
+@each_case("text", "whom")
+def test_a_text_tells_of_whom_it_begins_with(text: str, whom: str) -> None:
+    assert tells_of_whom(text) is Whom[whom]
 
 
 async def test_a_name_that_the_viewer_gave_is_theirs(memory: Memory) -> None:

@@ -67,10 +67,7 @@ STORES: Final = (
     DurableStore("file", "file:{path}"),
     DurableStore("encrypted", "encrypted:{path}?key_env=FACTMEM_TEST_KEY", environment=_KEY),
     DurableStore(
-        "encrypted-sqlite",
-        "encrypted-sqlite:{path}?key_env=FACTMEM_TEST_KEY",
-        environment=_KEY,
-        ignores_folders=True,
+        "encrypted-sqlite", "encrypted-sqlite:{path}?key_env=FACTMEM_TEST_KEY", environment=_KEY, ignores_folders=True
     ),
 )
 

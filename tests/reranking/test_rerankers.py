@@ -12,9 +12,10 @@ import attrs
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
 
+from factmem import errors
 from factmem.abc import Reranker
 from factmem.abc.observer import Operation
-from factmem.errors import InvalidDataError, MissingPackageError, ModelAnswerError, ModelUnavailableError
+from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.llm import CostReport
 from factmem.llm.costs import Cost
 from factmem.memory.facade import Memory
@@ -24,6 +25,7 @@ from factmem.reranking.model_reranker import ModelReranker
 from factmem.reranking.rerankers import as_reranker, reranker_named
 from factmem.testing import HashEmbedder, ScriptedModel
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+from tests.tables import each_case
 
 # The OpenAI client runs on asyncio and trio, but keeps its sockets a little longer than its loop.
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.usefixtures("sockets_collected")]
@@ -122,19 +124,14 @@ async def test_more_texts_than_an_endpoint_takes_are_sent_in_parts(monkeypatch: 
         assert [len(body["texts"]) for _, body in server.requests] == [32, 18]
 
 
-@pytest.mark.parametrize(
-    ("answer", "error"),
-    [
-        (Answer({"error": "secret words"}, status=401), ModelUnavailableError),
-        (Answer({"results": [{"index": 0, "score": 1.0}]}), ModelAnswerError),
-        (Answer({"results": "none"}), ModelAnswerError),
-        (Answer(b"[]"), ModelAnswerError),
-    ],
-)
-async def test_a_failing_endpoint_is_a_model_error_without_the_text(answer: Answer, error: type[Exception]) -> None:
+@each_case("body", "status", "error")
+async def test_a_failing_endpoint_is_a_model_error_without_the_text(
+    body: str | dict[str, Any], status: int, error: str
+) -> None:
+    answer = Answer(body.encode() if isinstance(body, str) else body, status=status)
     with LoopbackOpenAIServer(lambda path, request: answer) as server:
         reranker = EndpointReranker("m", base_url=server.base_url, max_retries=0)
-        with pytest.raises(error) as raised:
+        with pytest.raises(getattr(errors, error)) as raised:
             await reranker.rerank("Who likes tea?", TEXTS)
     assert "tea" not in str(raised.value)
     assert "secret" not in str(raised.value)

@@ -30,7 +30,7 @@ from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
 from factmem.testing import strategies
 from factmem.testing.strategies import Mood, Pet
-from tests.tables import cases
+from tests.tables import cases, each_case
 
 CASES = cases(__file__)
 
@@ -97,7 +97,7 @@ def test_a_head_with_a_keyword_that_no_store_may_hold_is_refused(keyword: str) -
         decode_head({**encode_head(sample().assertion), "keyword": keyword})
 
 
-@pytest.mark.parametrize(("data", "details"), CASES["a malformed rest is a typed error"])
+@each_case("data", "details")
 def test_a_malformed_rest_is_a_typed_error(data: object, details: object) -> None:
     (said,) = assertions_of(STATEMENT.fact(["x"], timestamp=NOON), sample().assertion.place)
     with pytest.raises(CodecError):

@@ -23,7 +23,7 @@ from factmem.languages import (
 from factmem.own_words import own_words
 from factmem.sentences import asked_share, stated_spans, telling, tells
 from factmem.toml_tables import table
-from tests.tables import cases, sections
+from tests.tables import cases, each_case, sections
 
 CASES = cases(Path(__file__).with_name("sentences_cases.txt"))
 
@@ -72,18 +72,7 @@ def test_words_with_content_are_those_that_are_not_everyday(text: str, language:
     assert (language_of(lowered).name, content_words(lowered, language_of(lowered))) == (language, words)
 
 
-@pytest.mark.parametrize(
-    "sentences",
-    [
-        ["Ich bin am 21. November geboren.", "Und du?"],
-        ["Am 3. mai fahre ich weg.", "Und du?"],
-        ["Jestem na 3. piętrze.", "Gdzie jest winda?"],
-        ["Ich bin 34.", "Was soll ich essen?"],
-        ["I am 34.", "May I come?"],
-        ["my order number is 4711.", "where is it?"],
-        ["Meine Nummer ist 4711.", "wo ist sie?"],
-    ],
-)
+@each_case("sentences")
 def test_an_ordinal_does_not_end_a_sentence_and_another_number_does(sentences: list[str]) -> None:
     text = " ".join(sentences)
     assert [text[start:end] for start, end in sentence_spans(text)] == sentences
@@ -147,27 +136,9 @@ def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, the
     assert own_words(lowered, language_of(lowered)) == len(own)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ("Penicillin.", {"at_all"}),
-        ("Nope, vegan.", {"at_all", "corrects"}),
-        ("Queria dizer Braga.", {"at_all", "corrects"}),
-        ("不对，是苏州。", {"at_all", "corrects"}),
-        ("Not sure.", set()),
-        ("Keine Ahnung.", set()),
-        ("Great!", set()),
-        ("Where do you live?", {"asks"}),
-        ("¡Qué bien! ¿Cómo se llama tu hija?", {"asks"}),
-        ("Before I start: are you allergic to anything?", {"asks"}),
-        ("Shall I go on?", set()),
-        ("Soll ich weitermachen?", set()),
-        ("Anything else?", set()),
-        ("I'm a nurse and live in Oslo. And you?", {"alone", "at_all", "asks"}),
-    ],
-)
-def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told: set[str]) -> None:
-    assert {name for name, is_so in telling(text)._asdict().items() if is_so} == told
+@each_case("text", "told")
+def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told: list[str]) -> None:
+    assert {name for name, is_so in telling(text)._asdict().items() if is_so} == set(told)
 
 
 @pytest.mark.parametrize("text", CASES["what is to be remembered is told"])
@@ -176,18 +147,7 @@ def test_what_is_to_be_remembered_is_told(text: str) -> None:
     assert not tells("Keep your answers short.")
 
 
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [
-        ("What's my puppy called?", 1.0),
-        ("Ugh, my memory is a sieve today. What's my puppy called again?", 0.33),
-        ("And I can't have shellfish, how do I say that?", 0.0),
-        ("Did you know I moved to Bonn?", 0.0),
-        ("I live in Graz: any tips?", 0.0),
-        ("My landlord wrote:\nThe rent rises in May. Any questions?", 0.0),
-        ("where do i live", 0.0),
-    ],
-)
+@each_case("text", "share")
 def test_words_in_questions_are_a_share_of_the_authors_own(text: str, share: float) -> None:
     assert asked_share(text) == pytest.approx(share, abs=0.01)
 

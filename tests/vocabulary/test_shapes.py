@@ -6,7 +6,7 @@ import dataclasses
 import datetime as dt
 import enum
 import json
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import attrs
 import pytest
@@ -17,9 +17,7 @@ from factmem.facts import Concept
 from factmem.shapes import accepts, check_fits, shape_of, type_of
 from factmem.testing import strategies
 from factmem.values import decode_value, encode_value
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case, type_named
 
 
 class Size(enum.Enum):
@@ -74,28 +72,9 @@ class Point:
     y: int = 0
 
 
-@pytest.mark.parametrize(
-    ("value_type", "shape"),
-    [
-        (int, "int"),
-        (dt.date, "date"),
-        (Size, {"enum": ["s", "l"]}),
-        (Literal["a", 1, None], {"enum": ["a", 1, None]}),
-        (Annotated[int, "metres"], "int"),
-        (list[str], {"list": "str"}),
-        (frozenset[int], {"list": "int"}),
-        (tuple[int, ...], {"list": "int"}),
-        (tuple[int, str], {"tuple": ["int", "str"]}),
-        (dict[str, float], {"map": "float"}),
-        (str | None, {"union": ["null", "str"]}),
-        (Point, {"object": {"x": "int", "y?": "int"}}),
-        (Shirt, {"object": {"size": {"enum": ["s", "l"]}, "price?": "float"}}),
-        (object, "json"),
-        (Any, "json"),
-    ],
-)
-def test_a_shape_names_no_class(value_type: Any, shape: Any) -> None:
-    assert shape_of(value_type) == shape
+@each_case("value_type", "shape")
+def test_a_shape_names_no_class(value_type: str, shape: Any) -> None:
+    assert shape_of(type_named(value_type, globals())) == shape
     assert json.loads(json.dumps(shape)) == shape
 
 
@@ -124,23 +103,10 @@ class Holder:
     due: dt.date | str
 
 
-@pytest.mark.parametrize(
-    "value_type",
-    [
-        dt.date | str,
-        list[dt.date | dt.time],
-        Size | str | None,
-        Size | Literal["s", "m"],
-        object | dt.date,
-        dt.timedelta | int,
-        Named1 | Named2,
-        Named1 | dict[str, int],
-        Holder,
-    ],
-)
-def test_a_union_whose_json_does_not_tell_its_options_apart_is_no_type_of_a_concept(value_type: Any) -> None:
+@each_case("value_type")
+def test_a_union_whose_json_does_not_tell_its_options_apart_is_no_type_of_a_concept(value_type: str) -> None:
     with pytest.raises(InvalidDataError, match="does not tell"):
-        Concept.single("due", "When it is due", value_type)
+        Concept.single("due", "When it is due", type_named(value_type, globals()))
 
 
 @given(strategies.typed_values())
@@ -162,7 +128,7 @@ def test_every_shape_accepts_itself_and_is_read_as_json(typed: tuple[Any, Any]) 
     assert accepts(shape, {"union": [shape, "null"]})
 
 
-@pytest.mark.parametrize("shape", CASES["what is no shape is a typed error"])
+@each_case("shape")
 def test_what_is_no_shape_is_a_typed_error(shape: Any) -> None:
     with pytest.raises(CodecError):
         type_of(shape)
@@ -198,32 +164,10 @@ class ReadingWithoutValue:
     room: str
 
 
-@pytest.mark.parametrize(
-    ("stored", "wanted", "compatible"),
-    [
-        (Size, SizeLater, True),
-        (SizeLater, Size, False),
-        (Shirt, ShirtLater, True),
-        (ShirtLater, Shirt, False),
-        (list[Size], list[SizeLater], True),
-        (dict[str, Size], dict[str, SizeLater], True),
-        (tuple[Size, int], tuple[SizeLater, int], True),
-        (tuple[int, int], tuple[int, int, int], False),
-        (int, int | None, True),
-        (int | None, int, False),
-        (int | None, int | str | None, True),
-        (int, float, False),
-        (str, int, False),
-        (int, list[int], False),
-        (object, int, False),
-        (Literal[1], Literal[True], False),
-        (Reading, ReadingWithoutUnit, True),
-        (ReadingWithoutUnit, Reading, True),
-        (Reading, ReadingWithoutValue, True),
-    ],
-)
-def test_what_can_be_read_as_what(stored: Any, wanted: Any, compatible: bool) -> None:
-    assert accepts(shape_of(stored), shape_of(wanted)) is compatible
+@each_case("stored", "wanted", "compatible")
+def test_what_can_be_read_as_what(stored: str, wanted: str, compatible: bool) -> None:
+    kept, asked = (shape_of(type_named(each, globals())) for each in (stored, wanted))
+    assert accepts(kept, asked) is compatible
 
 
 @given(strategies.typed_values(), strategies.typed_values())
@@ -233,7 +177,7 @@ def test_what_is_accepted_can_be_read(stored: tuple[Any, Any], wanted: tuple[Any
         decode_value(json.loads(json.dumps(encode_value(stored[1], stored[0]))), wanted[0])
 
 
-@pytest.mark.parametrize(("data", "path"), CASES["json of a class that is not known is checked by its shape"])
+@each_case("data", "path")
 def test_json_of_a_class_that_is_not_known_is_checked_by_its_shape(data: Any, path: str | None) -> None:
     for inside, step in (data, ""), ([data], "[0]"), ({"a": data}, ".a"):
         shape: Any = shape_of({"": Shirt, "[0]": list[Shirt], ".a": dict[str, Shirt]}[step])

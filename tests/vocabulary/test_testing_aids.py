@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.tables import each_case
+
 pytestmark = pytest.mark.processes
 
 HIDE = "import sys; sys.modules['pytest'] = sys.modules['hypothesis'] = None\n"
@@ -24,9 +26,7 @@ def test_the_package_imports_without_pytest_and_hypothesis() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "asked", ["from factmem.testing import ProviderConformance", "import factmem.testing.strategies"]
-)
+@each_case("asked")
 def test_the_rest_says_what_to_install(asked: str) -> None:
     code = f"try:\n    {asked}\nexcept ImportError as error:\n    print(type(error).__name__, error)"
     output = _run(code)

@@ -32,6 +32,7 @@ from factmem.structuring import value_converter
 from factmem.testing import ScriptedModel, strategies
 from factmem.value_types import SCALARS, Scalar, ScalarKind, WrongTypeError, scalar_named, scalar_of, typed_names
 from factmem.values import MAX_VALUE_BYTES, MAX_VALUE_DEPTH, canonical_bytes, check_value, decode_value, encode_value
+from tests.tables import each_case, type_named
 
 
 class Level(enum.IntEnum):
@@ -124,64 +125,18 @@ def test_numbers_and_booleans_of_equal_value_differ() -> None:
     assert len({canonical_bytes(value) for value in values}) == len(values)
 
 
-@pytest.mark.parametrize(
-    ("data", "value_type", "path"),
-    [
-        ({"rooms": [{"name": "hall"}, {"name": 5}]}, House, "$.rooms[1].name"),
-        ({"rooms": [{"seats": 1}]}, House, "$.rooms[0].name"),
-        ({"rooms": [], "labels": {"x": 1}}, House, "$.labels.*"),
-        ({"rooms": "hall"}, House, "$.rooms"),
-        ([1, "x"], list[int], "$[1]"),
-        ([1, [2, "x"]], tuple[int, tuple[int, int]], "$[1][1]"),
-        ([True], frozenset[int], "$[0]"),
-        ("x", int, "$"),
-    ],
-)
-def test_an_error_says_where(data: Any, value_type: Any, path: str) -> None:
+@each_case("data", "value_type", "path")
+def test_an_error_says_where(data: Any, value_type: str, path: str) -> None:
     with pytest.raises(InvalidDataError) as error:
-        decode_value(data, value_type)
+        decode_value(data, type_named(value_type, globals()))
     assert error.value.path == path
     assert path == "$" or path in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("data", "value_type"),
-    [
-        ("1", int),
-        (1.0, int),
-        (True, int),
-        (1, bool),
-        (1, str),
-        ("1.5", float),
-        (True, float),
-        ("ab", list[str]),
-        ("ab", tuple[str, ...]),
-        ("ab", tuple[str, str]),
-        ("ab", set[str]),
-        ("ab", frozenset[str]),
-        ([1, 2, 3], tuple[int, int]),
-        ({"0": "a"}, list[str]),
-        (True, int | str),
-        (1.5, int | None),
-        (True, Literal[1]),
-        (1.0, Literal[1, 2]),
-        (1, Literal[True]),
-        (True, Level),
-        (2, Level),
-        ("2024-13-01", dt.date),
-        (20240101, dt.date),
-        (float("nan"), dt.timedelta),
-        (1e300, dt.timedelta),
-        ("not base64!", bytes),
-        ({"name": "x", "seats": 0}, Room),
-        ([], Room),
-        (None, Room),
-        (10**400, float),
-    ],
-)
-def test_nothing_is_coerced(data: Any, value_type: Any) -> None:
+@each_case("data", "value_type")
+def test_nothing_is_coerced(data: Any, value_type: str) -> None:
     with pytest.raises(InvalidDataError):
-        decode_value(data, value_type)
+        decode_value(data, type_named(value_type, globals()))
 
 
 def test_a_whole_number_is_a_float() -> None:
@@ -287,16 +242,7 @@ def test_a_pydantic_model_is_a_value(house: Home) -> None:
     assert is_json(type_of(shape_of(Home)))
 
 
-@pytest.mark.parametrize(
-    ("data", "path"),
-    [
-        ({"street": "Elm"}, "$"),
-        ({"street": "Elm", "number": "3"}, "$.number"),
-        ({"street": "Elm", "number": 0}, "$.number"),
-        ({"street": "Elm", "number": 3, "geo": {"lat": "north"}}, "$.geo.lat"),
-        (["Elm", 3], "$"),
-    ],
-)
+@each_case("data", "path")
 def test_a_pydantic_model_is_read_strictly(data: Any, path: str) -> None:
     with pytest.raises(InvalidDataError) as caught:
         decode_value(data, Home)

@@ -195,8 +195,7 @@ WRITING: Final[Mapping[str, Door]] = {
             Way(lambda asked: each(asked.ids, partial(asked.memory.update, importance=0.3)), Shows.KEPT),
             Way(lambda asked: each(asked.ids, partial(asked.memory.update, scope=asked.scope)), Shows.KEPT),
             Way(
-                lambda asked: each(asked.ids, partial(asked.memory.update, value=MARK, origin=Origin.TOOL)),
-                Shows.KEPT,
+                lambda asked: each(asked.ids, partial(asked.memory.update, value=MARK, origin=Origin.TOOL)), Shows.KEPT
             ),
         ]
     ),

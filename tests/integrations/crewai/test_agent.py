@@ -75,11 +75,7 @@ def test_a_continued_conversation_is_saved_once(memory: AgentMemory, model: Scri
             return len(await store.history("statement"))
 
         assert memory.for_run().held.use_blocking(revisions) == 4
-    assert learnt(memory) == [
-        "user:alice: I have a cat.",
-        "user:alice: I have a dog.",
-        "user:alice: Very well.",
-    ]
+    assert learnt(memory) == ["user:alice: I have a cat.", "user:alice: I have a dog.", "user:alice: Very well."]
 
 
 def test_it_remembers_its_tasks_in_a_crew_without_memory(memory: AgentMemory, model: Scripted) -> None:

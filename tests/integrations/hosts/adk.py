@@ -80,11 +80,7 @@ async def converse(memory: AgentMemory, turns: Sequence[Turn], manner: Manner) -
 
 
 async def _run(runner: Runner, turn: Turn, manner: Manner) -> None:
-    asked: dict[str, Any] = {
-        "user_id": turn.user_id,
-        "session_id": turn.session_id,
-        "new_message": said(turn.said),
-    }
+    asked: dict[str, Any] = {"user_id": turn.user_id, "session_id": turn.session_id, "new_message": said(turn.said)}
     match manner:
         case Manner.ASYNC:
             assert [event async for event in runner.run_async(**asked)]

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from factmem import FactMemError, open_provider
+from factmem import FactMemError, errors, open_provider
 from factmem.crypto import SecretKey
 from factmem.crypto.keys import Keyring, KeySource
-from factmem.errors import CorruptStoreError, DowngradedStoreError, NewerVersionError, StoreUnavailableError
+from factmem.errors import DowngradedStoreError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.providers.encrypted.answers import LOOKS
 from tests.providers.encrypted.worlds import DIMENSION, KEY, PLACES, Files, framed, frames_of, opened, statements
+from tests.tables import each_case
 
 pytestmark = [pytest.mark.usefixtures("without_flushes"), pytest.mark.timeout(3_600)]
 
@@ -51,47 +52,23 @@ def put(name: str, value: object) -> Callable[[dict[str, Any]], None]:
     return lambda document: document.__setitem__(name, value)
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (put("store", "factmem"), DowngradedStoreError),
-        (put("store", "factmem-other"), StoreUnavailableError),
-        (put("store", ""), CorruptStoreError),
-        (put("format", 0), CorruptStoreError),
-        (put("format", -1), CorruptStoreError),
-        (put("format", 99), NewerVersionError),
-        (put("format", "1"), CorruptStoreError),
-    ],
-)
-async def test_a_changed_marker_is_a_typed_error(
-    root: Path, change: Callable[[dict[str, Any]], None], error: type[FactMemError]
-) -> None:
+@each_case("name", "value", "error")
+async def test_a_changed_marker_is_a_typed_error(root: Path, name: str, value: object, error: str) -> None:
     marker = root / "factmem.json"
     document = json.loads(marker.read_bytes())
-    change(document)
+    document[name] = value
     marker.write_text(json.dumps(document))
-    await refused(root, KEY, error, ["version", "entries 0", "facade None"])
+    await refused(root, KEY, getattr(errors, error), ["version", "entries 0", "facade None"])
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        (put("version", 0), DowngradedStoreError),
-        (put("version", 99), NewerVersionError),
-        (put("suite", "cobblestone-128"), DowngradedStoreError),
-        (put("suite", "cobblestone-512"), DowngradedStoreError),
-        (put("suite", "none"), DowngradedStoreError),
-    ],
-)
-async def test_another_construction_is_a_typed_error(
-    root: Path, change: Callable[[dict[str, Any]], None], error: type[FactMemError]
-) -> None:
+@each_case("name", "value", "error")
+async def test_another_construction_is_a_typed_error(root: Path, name: str, value: object, error: str) -> None:
     keys = root / "store.keys"
     header, first, *rest = frames_of(keys.read_bytes())
     document = json.loads(first)
-    change(document)
+    document[name] = value
     keys.write_bytes(b"".join(map(framed, (header, json.dumps(document).encode(), *rest))))
-    await refused(root, KEY, error, ["version", "entries 0", "facade None"])
+    await refused(root, KEY, getattr(errors, error), ["version", "entries 0", "facade None"])
 
 
 async def test_a_plain_store_is_never_taken_for_an_encrypted_one_nor_the_other_way_round(

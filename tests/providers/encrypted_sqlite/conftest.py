@@ -6,16 +6,15 @@ import shutil
 from pathlib import Path
 
 import anyio
-import apsw
 import pytest
 
+from tests.packages import need_ciphers
 from tests.providers.sealed import Answers, answers_of, fill
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _ciphers() -> None:
-    if not hasattr(apsw, "mc_version"):
-        pytest.skip("apsw here cannot encrypt: apsw-sqlite3mc is not installed, or apsw lies over it")
+    need_ciphers()
 
 
 @pytest.fixture(scope="session")

@@ -26,10 +26,7 @@ KINDS = ["facts", "vectors", "erased"]
 SLOW = [HealthCheck.too_slow, HealthCheck.large_base_example]
 FOLDERS = st.lists(NAMES, min_size=1, max_size=12).map(tuple)
 LOGS = st.builds(
-    LogName,
-    folder=FOLDERS,
-    name=st.lists(NAMES, min_size=1, max_size=2).map(tuple),
-    kind=st.sampled_from(KINDS),
+    LogName, folder=FOLDERS, name=st.lists(NAMES, min_size=1, max_size=2).map(tuple), kind=st.sampled_from(KINDS)
 )
 
 

@@ -6,18 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from factmem.errors import MissingPackageError, StoreUnavailableError
+from tests.postgres import own_server
 from tests.postgres_server import PostgresServer
 
 
 @pytest.fixture(scope="session")
 def durable_server() -> Iterator[PostgresServer]:
     """A server with the settings of a fresh installation; it logs every statement."""
-    try:
-        server = PostgresServer({"log_statement": "all", "autovacuum": "off"})
-    except (MissingPackageError, StoreUnavailableError) as error:
-        pytest.skip(f"no PostgreSQL server can be had here: {error}")
-    with server:
+    with own_server({"log_statement": "all", "autovacuum": "off"}) as server:
         yield server
 
 

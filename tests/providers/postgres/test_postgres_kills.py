@@ -11,11 +11,11 @@ import anyio.to_thread
 import pytest
 
 from factmem import Concept, Memory, MemoryScope, MemorySubject, MultipleFacts, SingleFact
-from factmem.errors import MissingPackageError, ReadOnlyError, StoreUnavailableError
+from factmem.errors import ReadOnlyError, StoreUnavailableError
 from factmem.testing import HashEmbedder
 from tests.conftest import Promise
 from tests.narrowing import not_none
-from tests.postgres import connected
+from tests.postgres import connected, own_server
 from tests.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -116,11 +116,7 @@ CITY = Concept.single("city", "Where somebody lives")
 @pytest.fixture
 def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
     """A primary, and a standby that has what the primary acknowledges."""
-    try:
-        primary = PostgresServer()
-    except (MissingPackageError, StoreUnavailableError) as error:
-        pytest.skip(f"no PostgreSQL server can be had here: {error}")
-    with primary, PostgresServer(standby_of=primary) as standby:
+    with own_server() as primary, PostgresServer(standby_of=primary) as standby:
         with connected(primary.address()) as connection:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             connection.execute("ALTER SYSTEM SET synchronous_commit = 'remote_apply'")

@@ -15,7 +15,7 @@ from factmem_postgres.schema import TABLES
 
 from factmem import Memory
 from factmem.abc.capabilities import Access, StateRequest
-from factmem.errors import MissingPackageError, StoreUnavailableError
+from factmem.errors import StoreUnavailableError
 from factmem.records import AssertionState, Place, Recorded
 from factmem.store_findings import FindingKind
 from factmem.testing import HashEmbedder
@@ -31,7 +31,7 @@ from factmem.testing.conformance.samples import (
     said,
     single,
 )
-from tests.postgres import connected, postgres_address, schema_of
+from tests.postgres import connected, own_server, postgres_address, schema_of
 from tests.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -207,11 +207,7 @@ def _sql(heading: str) -> list[str]:
 @pytest.fixture
 def server() -> Iterator[PostgresServer]:
     """A server with a database ``facts`` and the roles of the page."""
-    try:
-        server = PostgresServer({"fsync": "off"})
-    except (MissingPackageError, StoreUnavailableError) as error:
-        pytest.skip(f"no PostgreSQL server can be had here: {error}")
-    with server:
+    with own_server({"fsync": "off"}) as server:
         with psycopg.connect(server.address(), autocommit=True) as connection:
             connection.execute("CREATE DATABASE facts ENCODING 'UTF8' TEMPLATE template0")
         with _connected(server) as connection:

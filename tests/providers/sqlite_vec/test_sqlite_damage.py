@@ -15,9 +15,7 @@ from factmem.errors import CorruptStoreError, NewerVersionError, StoreUnavailabl
 from factmem.records import AssertionState, Place, Recorded, assertions_of
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
 from tests.databases import alter
-from tests.tables import cases
-
-CASES = cases(__file__)
+from tests.tables import each_case
 
 HEADER_FLIPS = [0, 15, 16, 18, 21, 60, 68]
 """Bytes of the magic, the page size, the file format, the payload fractions, our version and our mark."""
@@ -117,7 +115,7 @@ async def _with_history(path: Path) -> None:
         await provider.erase([], tenant=None, assertion_ids=[log[0].id])
 
 
-@pytest.mark.parametrize("damage", CASES["what is missing or was changed is noticed"])
+@each_case("damage")
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_what_is_missing_or_was_changed_is_noticed(tmp_path: Path, damage: str) -> None:
     """An index that lost a row is unnoticed by SQLite, and found by reads of a place and of a tenant."""
@@ -152,7 +150,7 @@ async def _vectors(provider: SqliteVecMemoryProvider, tenant: str | None = None)
     return {seq: row.tobytes() for seq, row in zip(seqs, rows, strict=True)}
 
 
-@pytest.mark.parametrize("damage", CASES["a vector that was changed is noticed and can be made again"])
+@each_case("damage")
 async def test_a_vector_that_was_changed_is_noticed_and_can_be_made_again(tmp_path: Path, damage: str) -> None:
     """Only the checksum reveals it, because any number is valid. Facts are unaffected and remain readable."""
     path = tmp_path / "facts.db"
