@@ -17,13 +17,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
+
+from factmem.errors import StoreUnavailableError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 TEMPORARY: Final = ".tmp"
 """Suffix of the temporary files of `replacing`; what lies there after a kill is rubbish."""
 
 _FILE_MODE: Final = 0o600
 _FOLDER_MODE: Final = 0o700
+_POLL_SECONDS: Final = 0.01
 _FLAGS: Final = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -217,3 +223,24 @@ def remove_leftovers(path: Path) -> None:
     """Remove the temporary files of interrupted replacements of a file; none may be under way."""
     for temporary in leftovers(path):
         temporary.unlink(missing_ok=True)
+
+
+def held_lock(path: Path, refusal: str, *, timeout: float = 0) -> FileLock:
+    """Return the lock of a file against other processes, held; it may be released in another thread.
+
+    Args:
+        path: File of the lock.
+        refusal: Text of the error.
+        timeout: Longest wait, in seconds.
+
+    Raises:
+        StoreUnavailableError: Another process holds it for longer.
+    """
+    from filelock import FileLock, Timeout  # most of what imports this module locks nothing
+
+    lock = FileLock(path, timeout=timeout, mode=_FILE_MODE, poll_interval=_POLL_SECONDS, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise StoreUnavailableError(refusal) from None
+    return lock

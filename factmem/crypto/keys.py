@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import os
 import secrets
 import unicodedata
@@ -127,19 +128,14 @@ def recipe_from(document: Mapping[str, Any]) -> Recipe:
                 raise DowngradedStoreError(
                     "a key of this store is stretched less than factmem ever does: its header was changed"
                 )
-            try:
-                cost = Argon2id(memory_kib=memory, passes=passes, lanes=lanes)
-                return Recipe(cost=cost, salt=_salt(salt))
-            except (InvalidDataError, binascii.Error, ValueError):
-                pass
+            with contextlib.suppress(InvalidDataError, ValueError):
+                found = Recipe(
+                    cost=Argon2id(memory_kib=memory, passes=passes, lanes=lanes),
+                    salt=base64.b64decode(salt, validate=True),
+                )
+                if len(found.salt) == _SALT_BYTES:
+                    return found
     raise CorruptStoreError("the recipe of a key of this store cannot be read: restore the store from a backup")
-
-
-def _salt(text: str) -> bytes:
-    salt = base64.b64decode(text, validate=True)
-    if len(salt) != _SALT_BYTES:
-        raise ValueError("a salt of another length")
-    return salt
 
 
 _HOW_TO_MAKE = "a key is 32 random bytes as hex or base64; `factmem new-key` makes one"

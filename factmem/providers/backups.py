@@ -38,6 +38,7 @@ from factmem.errors import (
 )
 from factmem.private_files import (
     create_file,
+    held_lock,
     make_folders,
     open_to_change,
     replace_file,
@@ -327,17 +328,9 @@ class _Exchange:
                 await to_thread.run_sync(self._tidy, lock)
 
     def _lock(self) -> FileLock:
-        from filelock import FileLock, Timeout  # every store imports this module, and few are restored
-
         with _writing("restored store"):
             make_folders(self.folder)
-            # Taken and released in different threads.
-            lock = FileLock(self.folder / _LOCK, timeout=0, mode=0o600, thread_local=False)
-            try:
-                lock.acquire()
-            except Timeout:
-                raise StoreUnavailableError(f"another restore of {self.location.path.name} is running") from None
-        return lock
+            return held_lock(self.folder / _LOCK, f"another restore of {self.location.path.name} is running")
 
     def _tidy(self, lock: FileLock) -> None:
         lock.release()

@@ -101,10 +101,6 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
         self._seqs.update(planner.last)
         return receipts
 
-    def _next_seq(self, tenant: str | None) -> int:
-        self._seqs[tenant] += 1
-        return self._seqs[tenant]
-
     def _log_of(self, tenant: str | None) -> list[LogEntry]:
         return self._logs.setdefault(tenant, [])
 
@@ -189,8 +185,9 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
         gone = [entry for entry in self._recorded(tenant) if entry.record_id in records or entry.id in singly]
         if not gone:
             return EraseReceipt(erased=0)
-        tombstones = [Tombstone(assertion_id=recorded.id, seq=self._next_seq(tenant)) for recorded in gone]
-        self._bury(tenant, gone, tombstones)
+        numbered = enumerate(gone, start=self._seqs[tenant] + 1)
+        self._bury(tenant, gone, [Tombstone(assertion_id=recorded.id, seq=seq) for seq, recorded in numbered])
+        self._seqs[tenant] += len(gone)
         return EraseReceipt(erased=len(gone))
 
     def _bury(self, tenant: str | None, gone: Sequence[Recorded], tombstones: Sequence[Tombstone]) -> None:
@@ -243,12 +240,13 @@ class InMemoryProvider(HistoryProvider, KeepsLog):
             raise
         self._index.commit()
         for entry in part.entries:
+            log = self._log_of(tenant)
             if isinstance(entry, Tombstone):
                 gone = [item for item in self._recorded(tenant) if item.id == entry.assertion_id]
-                self._bury(tenant, gone, [entry]) if gone else self._log_of(tenant).append(entry)
-                continue
-            self._log_of(tenant).append(entry)
-            self._steady.reached(entry.recorded_at, tenant)
+                self._bury(tenant, gone, [entry]) if gone else log.append(entry)
+            else:
+                log.append(entry)
+                self._steady.reached(entry.recorded_at, tenant)
         self._seqs[tenant] = part.until
         self._vectors.update({(tenant, seq): vector for seq, vector in vectors.items()})
 

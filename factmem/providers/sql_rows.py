@@ -462,27 +462,30 @@ def binds_anew(stored: EmbedderIdentity | None, wanted: EmbedderIdentity, *, rep
     return replace or stored != wanted
 
 
-def stored_vector(
-    vector: NDArray[np.float32], stored: EmbedderIdentity | None, bound: EmbedderIdentity | None
-) -> bytes:
-    """Return a vector of length 1 in its stored form.
+def check_vectors(
+    vectors: Iterable[NDArray[np.float32] | None], stored: EmbedderIdentity | None, bound: EmbedderIdentity | None
+) -> None:
+    """Raise unless a store can take vectors.
 
     Args:
-        vector: Vector.
+        vectors: Vectors of length 1; None for assertions without one.
         stored: Embedder that the store is bound to.
         bound: Embedder in use in this process, if any.
 
     Raises:
-        InvalidVectorError: It is of another dimension than the store's.
+        InvalidVectorError: One is of another dimension than the store's.
         EmbedderMismatchError: The store was bound to another embedder meanwhile.
     """
+    given = [vector for vector in vectors if vector is not None]
+    if not given:
+        return
     if stored is None:
         raise InvalidVectorError("the store has no embedder yet: call use_embedder before you pass vectors")
-    if not (bound is None or bound is stored or bound == stored):  # mostly the same object: thousands of vectors ask
+    if bound not in (None, stored):
         raise _mismatch(stored, bound)
-    if len(vector) != stored.dimension:
-        unit_vector(vector, dimension=stored.dimension)
-    return vector.tobytes()
+    for vector in given:
+        if len(vector) != stored.dimension:
+            unit_vector(vector, dimension=stored.dimension)
 
 
 def damaged_vectors(name: str) -> CorruptStoreError:

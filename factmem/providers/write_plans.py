@@ -196,11 +196,6 @@ class TrackIndex:
             self._check_type(assertion)
         return known
 
-    def knows(self, assertion_id: str, tenant: str | None) -> bool:
-        """Return whether a tenant has an assertion of this id."""
-        life = self._life(assertion_id)
-        return life is not None and life.said.place.scope.tenant == tenant
-
     def check_followed(self, item: Append | NewRow) -> None:
         """Raise unless the assertion that another one follows exists.
 
@@ -328,8 +323,9 @@ class TrackIndex:
             if isinstance(entry, Recorded):
                 fits = self.known(entry.assertion) is None
             else:
-                fits = self.knows(id, tenant)
-                if (life := self._life(id)) is not None and not joined and life.said.counts(entry.state):
+                life = self._life(id)
+                fits = life is not None and life.said.place.scope.tenant == tenant
+                if life is not None and not joined and life.said.counts(entry.state):
                     self._check_type(life.said)
         except ConceptConflictError:
             fits = False

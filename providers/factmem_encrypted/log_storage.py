@@ -193,15 +193,11 @@ class _SealedFiles:
         files = self.names()
         left = [file for file in files if file not in listing.files]
         self.check_ends(listing, left)
-        self.check_ends(listing, [file for file in files if _lasts(listing, file)])
+        lasting = {file for file, log in listing.files.items() if log.kind != _REMADE}
+        self.check_ends(listing, [file for file in files if file in lasting])
         for file in left:
             self._storage.replace(_file_log(file), ())
         self._storage.sweep()
-
-
-def _lasts(listing: Listing, file: str) -> bool:
-    log = listing.files.get(file)
-    return log is not None and log.kind != _REMADE
 
 
 _NOTES: Final = ("embedder", "sequence")

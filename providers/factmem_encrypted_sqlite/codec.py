@@ -33,7 +33,6 @@ from factmem_sqlite_vec.codecs import (
 )
 from factmem_sqlite_vec.schema import last_write, select
 from factmem_sqlite_vec.sqlite_errors import detecting_failed_reads
-from filelock import FileLock, Timeout
 from typing_extensions import override
 
 from factmem.crypto.key_file import Root, Roots, locked_roots, opening, unlocked_roots
@@ -45,11 +44,11 @@ from factmem.errors import (
     MissingPackageError,
     NewerVersionError,
     RolledBackStoreError,
-    StoreUnavailableError,
     TamperedStoreError,
 )
 from factmem.private_files import (
     FlushError,
+    held_lock,
     make_folders,
     open_to_change,
     remove_leftovers,
@@ -145,13 +144,8 @@ class KeyFile:
         Raises:
             StoreUnavailableError: Another process holds the lock for longer than the timeout.
         """
-        lock = FileLock(self._path.with_name(f"{self._path.name}.lock"), timeout=self._lock_timeout, mode=0o600)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise StoreUnavailableError(
-                f"another process is changing {self._path.name}: try again when it is done"
-            ) from None
+        refusal = f"another process is changing {self._path.name}: try again when it is done"
+        lock = held_lock(self._path.with_name(f"{self._path.name}.lock"), refusal, timeout=self._lock_timeout)
         try:
             remove_leftovers(self._path)
             yield
@@ -409,7 +403,7 @@ class SealedCodec(PageCodec):
                 "or copy the whole of it into a new store with `factmem move`"
             )
         size = path.stat().st_size if path.exists() else 0
-        if size or self._keys.exists() or self._is_sealed():
+        if size or self._keys.exists() or (self._seal.exists() and not self._seal.is_begun()):
             self._check_seal(size, path)
         if 0 < size < _PAGE_BYTES and not path.with_name(f"{path.name}-journal").exists():
             # SQLite would take it for an empty database.
@@ -428,9 +422,6 @@ class SealedCodec(PageCodec):
     def _begin_seal(self) -> None:
         if self._accept_older or not self._seal.exists():
             self._seal.begin()
-
-    def _is_sealed(self) -> bool:
-        return self._seal.exists() and not self._seal.is_begun()
 
     def _check_seal(self, size: int, path: Path) -> None:
         """Raise if a database that was sealed is missing or empty."""
@@ -465,7 +456,7 @@ class SealedCodec(PageCodec):
             # The older root first: once it is gone, the newer one fits as long as these keys are on disk.
             for root in roots.of_epochs:
                 # Read first: the database may only get ahead of it meanwhile.
-                least = self._least(roots)
+                least = self._seal.number(roots) if self._seal.exists() and not self._accept_older else None
                 connection = _opened(path, flags, busy_timeout, root)
                 if connection is not None:
                     with _checking(connection, path, busy_timeout, root):
@@ -516,26 +507,17 @@ class SealedCodec(PageCodec):
             self._seal.write(last_write(connection), roots, file, durable=True)
             self._keys.replace(roots.end_epochs(), self._keys.keyring)
 
-    def _least(self, roots: Roots) -> int | None:
-        """Return the sequence number that the database must have reached; None if it was never sealed."""
-        return self._seal.number(roots) if self._seal.exists() and not self._accept_older else None
-
     def _check_reached(self, connection: apsw.Connection, least: int | None, path: Path) -> None:
         if self._accept_older:
             return
         if least is None and _says_sealed(connection):
             self._seal.check_sealed(self._keys.roots())  # another process may just have done it
-        if least is not None and _last_written(connection) < least:
+        if least is not None and (last_write(connection) if _has_meta(connection) else 0) < least:
             raise RolledBackStoreError(
                 f"{path.name} has lost what was saved last: it, or {path.name}-wal, is an earlier one, damaged or "
                 "cut short. Restore all files of the store from one backup, or open it with accept_older=True to "
                 "go on with what is left"
             )
-
-
-def _last_written(connection: apsw.Connection) -> int:
-    """Return the last sequence number in a database; 0 if it has no table yet."""
-    return last_write(connection) if _has_meta(connection) else 0
 
 
 def _says_sealed(connection: apsw.Connection) -> bool:

@@ -122,15 +122,12 @@ class EncryptedSqliteMemoryProvider(SqliteVecMemoryProvider):
     @override
     async def check(self, *, progress: Progress | None = None) -> Sequence[Finding]:
         found = await super().check(progress=progress)
-        return [*found, *await self._read(lambda _: self._pending())]
+        rotates = await self._read(lambda _: self._keys.exists() and len(self._keys.roots().of_epochs) > 1)
+        return [*found, pending_rotation()] if rotates else found
 
     @override
     def at(self, path: Path) -> EncryptedSqliteMemoryProvider:
         return EncryptedSqliteMemoryProvider(path, self._keyring, clock=self._clock, busy_timeout=self._busy_timeout)
-
-    def _pending(self) -> list[Finding]:
-        rotates = self._keys.exists() and len(self._keys.roots().of_epochs) > 1
-        return [pending_rotation()] if rotates else []
 
     def _codec(self) -> PageCodec:
         self._keys = KeyFile(self._path, self._keyring, self._busy_timeout)

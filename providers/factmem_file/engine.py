@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 import attrs
-from filelock import FileLock, Timeout
 
 from factmem.abc.capabilities import Access, Append, EmbedderIdentity, EraseReceipt, LogPart, Statement
 from factmem.abc.clock import Clock
 from factmem.abc.log_storage import LogName, LogStorage, Position
 from factmem.errors import CorruptStoreError, FactMemError, NewerVersionError, StateConflictError, StoreUnavailableError
-from factmem.private_files import create_file, make_folders, write_all
+from factmem.private_files import create_file, held_lock, make_folders, write_all
 from factmem.progress import Progress
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import part_of
@@ -604,13 +603,7 @@ class FileEngine:
         """Raise if another process writes just now; see `factmem.abc.capabilities.KeepsFiles.check_unused`."""
         lock = self._root / LOCK_NAME
         if lock.exists():
-            try:
-                with FileLock(lock, timeout=0, mode=0o600):
-                    pass
-            except Timeout:
-                raise StoreUnavailableError(
-                    f"another program writes to {self._root.name}: end that, then try again"
-                ) from None
+            held_lock(lock, f"another program writes to {self._root.name}: end that, then try again").release()
 
     def files(self) -> Sequence[Path]:
         """Return all files in the folder, of any origin."""

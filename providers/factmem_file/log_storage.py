@@ -37,7 +37,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-from filelock import FileLock, Timeout
 from typing_extensions import override
 
 from factmem.abc.log_storage import LogName, LogStorage, Position, Scan
@@ -52,6 +51,7 @@ from factmem.legal_names import checked_path
 from factmem.private_files import (
     TEMPORARY,
     FlushError,
+    held_lock,
     is_exposed,
     is_leftover,
     is_read_only,
@@ -135,6 +135,14 @@ def _payload(line: bytes) -> bytes | None:
     return payload if space == b" " and crc == b"%08x" % zlib.crc32(payload) else None
 
 
+def read_json(content: bytes) -> Any:
+    """Read a document of JSON; None if it is invalid."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
 _READABLE: Final = "facts"
 
 _PLAIN_NAME: Final = re.compile(r"[a-z0-9_][a-z0-9_-]{0,39}")
@@ -209,11 +217,7 @@ def _check_marker(content: bytes, root: Path, form: str) -> None:
         StoreUnavailableError: It is of another form than plain files.
         CorruptStoreError: The marker is damaged.
     """
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
-        document = None
-    match document:
+    match read_json(content):
         case {"format": int() as version, "store": str()} if version > STORE_FORMAT:
             raise NewerVersionError(
                 f"the store at {root} is of format {version}, newer than {STORE_FORMAT}: upgrade factmem to use it"
@@ -368,11 +372,7 @@ class _LogFile:
         return generation
 
     def _header(self, payload: bytes) -> tuple[LogName, str]:
-        try:
-            header = json.loads(payload)
-        except (ValueError, RecursionError):
-            header = None
-        match header:
+        match read_json(payload):
             case {"factmem": int() as version} if version > _HEADER_VERSION:
                 raise NewerVersionError(f"{self.shown} was written by a newer factmem: upgrade factmem to read it")
             case {
@@ -422,7 +422,6 @@ def _position(parsed: Parsed, data: bytes, generation: str, file: BufferedReader
     )
 
 
-_POLL_SECONDS: Final = 0.01
 _NOTE_SUFFIX: Final = ".note"
 
 
@@ -471,14 +470,11 @@ class LocalLogStorage(LogStorage):
                     self._unlocked = False
                 return
             make_folders(self._root)
-            held = FileLock(self._root / LOCK_NAME, timeout=timeout, mode=0o600, poll_interval=_POLL_SECONDS)
-            try:
-                held.acquire()
-            except Timeout:
-                raise StoreUnavailableError(
-                    f"the store at {self._root} was locked by others for {timeout:g} s: "
-                    "try again, or open it with a longer lock_timeout"
-                ) from None
+            refusal = (
+                f"the store at {self._root} was locked by others for {timeout:g} s: "
+                "try again, or open it with a longer lock_timeout"
+            )
+            held = held_lock(self._root / LOCK_NAME, refusal, timeout=timeout)
         try:
             with self._own_errors("written"):
                 if not self._look():

@@ -30,6 +30,7 @@ from factmem.facts import microseconds, moment_at
 from factmem.providers import TrackIndex
 from factmem.providers.sql_rows import binds_anew, written_embedder
 from factmem.records import LogEntry, Place, Recorded, Tombstone
+from factmem_file.log_storage import read_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -224,16 +225,13 @@ class Sidecars:
 
     def embedder(self) -> EmbedderIdentity | None:
         """Return the identity of the embedder."""
-        payload = self._storage.read_note(_NOTE)
-        try:
-            match json.loads(payload or b"null"):
-                case {"name": str() as name, "dimension": int() as dimension} if (
-                    type(dimension) is int and 1 <= dimension <= _MOST_DIMENSIONS
-                ):
-                    return EmbedderIdentity(name=name, dimension=dimension)
-        except (ValueError, RecursionError):
-            pass
-        return None
+        match read_json(self._storage.read_note(_NOTE) or b"null"):
+            case {"name": str() as name, "dimension": int() as dimension} if (
+                type(dimension) is int and 1 <= dimension <= _MOST_DIMENSIONS
+            ):
+                return EmbedderIdentity(name=name, dimension=dimension)
+            case _:
+                return None
 
     def bind(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """Bind the store to an embedder, dropping the vectors of another one if ``replace``."""
@@ -376,10 +374,9 @@ def _written_counts(accesses: Mapping[str, Access]) -> bytes:
 
 def _read_counts(payload: bytes) -> dict[str, Access]:
     try:
-        return {id: _access(*pair) for id, pair in json.loads(payload).items()}
+        return {
+            id: Access(count=count, last=None if last is None else moment_at(last))
+            for id, (count, last) in json.loads(payload).items()
+        }
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         raise CorruptStoreError("a frame of access counts is damaged: delete its file to go on without them") from None
-
-
-def _access(count: int, last: int | None) -> Access:
-    return Access(count=count, last=None if last is None else moment_at(last))

@@ -11,6 +11,7 @@ import hashlib
 import json
 import time
 import zlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
@@ -28,6 +29,7 @@ from factmem.providers.sql_rows import (
     NewRow,
     PreparedRow,
     binds_anew,
+    check_vectors,
     checksum,
     damaged_vectors,
     in_order,
@@ -43,8 +45,8 @@ from factmem.providers.sql_rows import (
     read_outlines,
     row_sum,
     seq_of,
-    stored_vector,
     unpack_id,
+    unpack_record_id,
     written_embedder,
 )
 from factmem.providers.threaded import ReadyRequests, Request, checked_tenants, foreign_rows
@@ -53,7 +55,7 @@ from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded
 from factmem.store_findings import Finding, finding_of, no_store, pending_erasure, remakeable_vectors, tenant_words
 from factmem.vectors import unit_vector
 from factmem_postgres.schema import MIGRATIONS, TABLES
-from factmem_postgres.server import Ending, Row, Server, Session, Step, of_all, of_tenant
+from factmem_postgres.server import SEE_ALL, Ending, Row, Server, Session, Step, bytes_of, in_tenant
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,8 +72,8 @@ _WITH_HEAD: Final = "LEFT JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id 
 _STATE_COLUMNS: Final = "a.id, s.seq, s.assertion, s.state, s.recorded_at, s.reason, s.actor, s.checksum"
 """Columns that `_read_state` takes, of ``s`` and its assertion ``a``."""
 
-_OF_RECORD: Final = "(a.record_id = w.record OR (a.seq = w.seq AND a.id = w.own AND a.record_id IS NULL))"
-"""Condition on the assertions of a record; see `_record_key`."""
+_OF_RECORD: Final = "(a.record_id = w.record OR (a.seq = w.first AND a.id = w.first_id AND a.record_id IS NULL))"
+"""Condition on the assertions of a record; see `_record_columns`."""
 
 _OWN_RECORD: Final = (
     "'\\x00'::bytea || substring(int8send(a.seq) FROM 3)"
@@ -80,10 +82,10 @@ _OWN_RECORD: Final = (
 """Packed id of the record that an assertion ``a`` begins, as `factmem.providers.sql_rows.own_record_id` derives it."""
 
 _BY_ID: Final = (
-    "(SELECT * FROM {schema}.assertions WHERE tenant = %s AND seq = w.seq AND id = w.own"
-    " UNION ALL SELECT * FROM {schema}.assertions WHERE tenant = %s AND id = w.id AND octet_length(id) <> 10)"
+    "(SELECT * FROM {schema}.assertions WHERE tenant = %(tenant)s AND seq = w.seq AND id = w.own"
+    " UNION ALL SELECT * FROM {schema}.assertions WHERE tenant = %(tenant)s AND id = w.id AND octet_length(id) <> 10)"
 )
-"""Assertion of an id, from `_assertion_key`; an id of another store does not name its number, and is looked up."""
+"""Assertion of an id, from `_id_columns`; an id of another store does not name its number, and is looked up."""
 
 _OWN_BYTES: Final = 10
 """Length of the stored form of an id of ours, which every other form avoids."""
@@ -91,11 +93,6 @@ _OWN_BYTES: Final = 10
 _HEXADECIMAL: Final = b"\x00"
 _TEXT: Final = b"\x01"
 _PADDED_TEXT: Final = b"\x02"
-
-
-def _bytes_of(text: str | None) -> bytes:
-    """Return a name as it is stored; the empty one stands for None."""
-    return (text or "").encode(errors="surrogatepass")
 
 
 def _text_of(stored: bytes | None) -> str | None:
@@ -107,15 +104,17 @@ def _packed(id: str) -> bytes:
     short = pack_id(id)
     if isinstance(short, bytes):
         return _HEXADECIMAL + short
-    text = _bytes_of(short)
+    text = bytes_of(short)
     return _PADDED_TEXT + text + b"\0" if len(text) == _OWN_BYTES - 1 else _TEXT + text
 
 
-def _unpacked(stored: bytes) -> str:
-    """Return an id from the result of `_packed`."""
+def _unpacked(stored: bytes) -> bytes | str:
+    """Return the form of `factmem.providers.sql_rows.pack_id` from the result of `_packed` or `_packed_assertion`."""
     match stored[:1]:
+        case _ if len(stored) == _OWN_BYTES:
+            return stored
         case b"\x00":
-            return stored[1:].hex()
+            return stored[1:]
         case b"\x02":
             return stored[1:-1].decode(errors="surrogatepass")
         case _:
@@ -130,7 +129,7 @@ def _packed_assertion(id: str, seq: int) -> bytes:
 
 def assertion_id(stored: bytes, seq: int) -> str:
     """Return an assertion's id from the result of `_packed_assertion`."""
-    return unpack_id(stored, seq) if len(stored) == _OWN_BYTES else _unpacked(stored)
+    return unpack_id(_unpacked(stored), seq)
 
 
 def _packed_record(record_id: str, id: str, seq: int) -> bytes | None:
@@ -153,23 +152,32 @@ def record_of(stored: bytes | None, id: str) -> str:
         stored: Stored form.
         id: Id of the assertion.
     """
-    return own_record_id(id) if stored is None else _unpacked(stored)
+    return unpack_record_id(None if stored is None else _unpacked(stored), id)
 
 
-def _assertion_key(id: str) -> tuple[int, bytes, bytes]:
-    """Return the arguments ``seq``, ``own`` and ``id`` of `_BY_ID`."""
-    seq = seq_of(id)
-    return seq, _packed_assertion(id, seq), _packed(id)
+def _id_columns(ids: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the arguments for the columns that `_BY_ID` looks at."""
+    return _columns(("seq", "own", "id"), [(seq := seq_of(id), _packed_assertion(id, seq), _packed(id)) for id in ids])
+
+
+def _record_columns(ids: Iterable[str]) -> dict[str, list[Any]]:
+    """Return the arguments for the columns that `_OF_RECORD` looks at."""
+    return _columns(("record", "first", "first_id"), [_record_key(id) for id in ids])
 
 
 def _record_key(record_id: str) -> tuple[bytes, int, bytes]:
-    """Return the arguments ``record``, ``seq`` and ``own`` of `_OF_RECORD`."""
+    """Return the stored form of a record's id, and the number and id of the assertion that it would begin with."""
     seq = seq_of(record_id)
     try:
         own = _packed_assertion(own_record_id(record_id), seq)
     except ValueError:
         own = b""
     return _packed(record_id), seq, own
+
+
+def _columns(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> dict[str, list[Any]]:
+    """Return rows as arguments of a statement, one array a column."""
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
 
 
 def _read_recorded(row: tuple[Any, ...]) -> Recorded:
@@ -179,9 +187,8 @@ def _read_recorded(row: tuple[Any, ...]) -> Recorded:
         NewerVersionError: A newer factmem wrote it.
         CorruptStoreError: The row was changed.
     """
-    seq, packed_id, packed_record_id, *rest = row
-    id = assertion_id(packed_id, seq)
-    return read_assertion((seq, id, record_of(packed_record_id, id), *rest))
+    seq, id, record_id, *rest = row
+    return read_assertion((seq, _unpacked(id), None if record_id is None else _unpacked(record_id), *rest))
 
 
 def _state_sum(tenant: bytes, change: StateChange, assertion: int) -> int:
@@ -223,7 +230,7 @@ def _read_tombstone(tenant: bytes, row: tuple[Any, ...]) -> Tombstone:
         CorruptStoreError: The row was changed.
     """
     seq, id, expected = row
-    tombstone = Tombstone(assertion_id=_unpacked(id), seq=seq)
+    tombstone = Tombstone(assertion_id=unpack_id(_unpacked(id), 0), seq=seq)
     if _tombstone_sum(tenant, tombstone) != expected:
         raise _damaged("tombstone", seq)
     return tombstone
@@ -234,108 +241,120 @@ def _damaged(what: str, seq: int) -> CorruptStoreError:
 
 
 _Prepared: TypeAlias = Sequence[PreparedRow]
-_OutlineRow: TypeAlias = tuple[int, int, Outline, bytes]
-"""The number and the checksum of an assertion, its outline, and what is stored of that; see `outline_body`."""
+_Written: TypeAlias = tuple[str, tuple[str, ...]]
+"""A statement that writes rows of a tenant, and their columns, each of which it takes as an array."""
+
+
+def _names(columns: str) -> tuple[str, ...]:
+    return tuple(column.split()[0] for column in columns.split(", "))
+
+
+def _given(columns: str) -> str:
+    """Return the table ``w`` of rows that are given as one array a column: names and types such as ``seq bigint``."""
+    arrays = ", ".join(f"%({name})b::{type}[]" for name, type in map(str.split, columns.split(", ")))
+    return f"unnest({arrays}) AS w({', '.join(_names(columns))})"
+
+
+def _inserted(table: str, columns: str, on_conflict: str = "") -> _Written:
+    """Return the statement that inserts rows of a tenant into a table; see `_given` for their other columns."""
+    names = _names(columns)
+    rows = f"SELECT %(tenant)s, w.* FROM {_given(columns)}"
+    return f"INSERT INTO {{schema}}.{table}(tenant, {', '.join(names)}) {rows}{on_conflict}", names
+
+
+def _updated(table: str, columns: str) -> _Written:
+    """Return the statement that updates rows of a tenant in a table, found by the first column; see `_given`."""
+    key, *names = _names(columns)
+    changes = ", ".join(f"{name} = w.{name}" for name in names)
+    found = f"t.tenant = %(tenant)s AND t.{key} = w.{key}"
+    return f"UPDATE {{schema}}.{table} t SET {changes} FROM {_given(columns)} WHERE {found}", (key, *names)
+
 
 _META: Final = "SELECT key, value FROM {schema}.meta"
 _NEW_COUNTER: Final = (
-    "INSERT INTO {schema}.counters(tenant, seq, sum, recorded_at) VALUES (%s, 0, 0, 0) ON CONFLICT (tenant) DO NOTHING"
+    "INSERT INTO {schema}.counters(tenant, seq, sum, recorded_at) VALUES (%(tenant)s, 0, 0, 0)"
+    " ON CONFLICT (tenant) DO NOTHING"
 )
-_COUNTER: Final = "SELECT seq, sum, recorded_at, copying FROM {schema}.counters WHERE tenant = %s FOR UPDATE"
-_COUNT: Final = "UPDATE {schema}.counters SET seq = %s, sum = %s, recorded_at = %s WHERE tenant = %s"
+_COUNTER: Final = "SELECT seq, sum, recorded_at, copying FROM {schema}.counters WHERE tenant = %(tenant)s FOR UPDATE"
+_COUNT: Final = (
+    "UPDATE {schema}.counters SET seq = %(seq)s, sum = %(sum)s, recorded_at = %(newest)s WHERE tenant = %(tenant)s"
+)
 
-_TRACKS: Final = (
-    "SELECT w.n, t.id, t.fact_type, t.shapes"
-    " FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[]) WITH ORDINALITY AS w(place, keyword, owner, n)"
-    " JOIN {schema}.tracks t ON t.tenant = %s AND t.place = w.place AND t.keyword = w.keyword AND t.owner = w.owner"
+_WITH_TRACK: Final = (
+    "unnest(%(place)b::bytea[], %(keyword)b::bytea[], %(owner)b::bytea[], %(slot)b::bytea[]) WITH ORDINALITY"
+    " AS w(place, keyword, owner, slot, n) JOIN {schema}.tracks t"
+    " ON t.tenant = %(tenant)s AND t.place = w.place AND t.keyword = w.keyword AND t.owner = w.owner"
 )
-_HEADS: Final = "SELECT digest, id FROM {schema}.heads WHERE tenant = %s AND digest = ANY (%b::bytea[])"
+_TRACKS: Final = f"SELECT w.n, t.id, t.fact_type, t.shapes FROM {_WITH_TRACK}"
+_HEADS: Final = "SELECT digest, id FROM {schema}.heads WHERE tenant = %(tenant)s AND digest = ANY (%(digest)b::bytea[])"
 _SAME: Final = (
-    f"SELECT {_ASSERTION_COLUMNS} FROM unnest(%b::bigint[], %b::bytea[]) AS w(said_at, fingerprint)"
-    " JOIN {schema}.assertions a"
-    " ON a.tenant = %s AND a.said_at = w.said_at AND a.fingerprint = w.fingerprint"
-    f" {_WITH_HEAD}"
+    f"SELECT {_ASSERTION_COLUMNS} FROM {_given('said_at bigint, fingerprint bytea')} JOIN {{schema}}.assertions a"
+    f" ON a.tenant = %(tenant)s AND a.said_at = w.said_at AND a.fingerprint = w.fingerprint {_WITH_HEAD}"
 )
 # The last assertion of each slot, unless its record has moved to another value since.
 _SLOTS: Final = (
-    "SELECT w.n, a.seq, a.id, a.record_id"
-    " FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[]) WITH ORDINALITY"
-    " AS w(place, keyword, owner, slot, n)"
-    " JOIN {schema}.tracks t ON t.tenant = %s AND t.place = w.place AND t.keyword = w.keyword AND t.owner = w.owner"
-    " CROSS JOIN LATERAL (SELECT l.seq, l.id, l.record_id FROM {schema}.assertions l"
-    " WHERE l.tenant = %s AND l.track = t.id AND substring(l.slot FOR 7) = substring(w.slot FOR 7) AND l.slot = w.slot"
+    f"SELECT w.n, a.seq, a.id, a.record_id FROM {_WITH_TRACK}"
+    " CROSS JOIN LATERAL (SELECT l.seq, l.id, l.record_id FROM {schema}.assertions l WHERE l.tenant = %(tenant)s"
+    " AND l.track = t.id AND substring(l.slot FOR 7) = substring(w.slot FOR 7) AND l.slot = w.slot"
     " ORDER BY l.seq DESC LIMIT 1) a"
-    " WHERE NOT EXISTS (SELECT FROM {schema}.assertions b WHERE b.tenant = %s"
+    " WHERE NOT EXISTS (SELECT FROM {schema}.assertions b WHERE b.tenant = %(tenant)s"
     f" AND b.record_id = coalesce(a.record_id, {_OWN_RECORD}) AND b.seq > a.seq)"
 )
-_FOLLOWED: Final = "SELECT seq FROM {schema}.assertions WHERE tenant = %s AND seq = ANY (%b::bigint[])"
+_FOLLOWED: Final = "SELECT seq FROM {schema}.assertions WHERE tenant = %(tenant)s AND seq = ANY (%(follows)b::bigint[])"
 _STATES: Final = (
     f"SELECT {_ASSERTION_COLUMNS}, a.joined, t.id, t.fact_type, t.shapes,"
     " (SELECT s.state FROM {schema}.state_changes s"
     " WHERE s.tenant = a.tenant AND s.assertion = a.seq ORDER BY s.seq DESC LIMIT 1)"
-    f" FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) AS w(seq, own, id) CROSS JOIN LATERAL {_BY_ID} a"
+    f" FROM {_given('seq bigint, own bytea, id bytea')} CROSS JOIN LATERAL {_BY_ID} a"
     f" JOIN {{schema}}.tracks t ON t.tenant = a.tenant AND t.id = a.track {_WITH_HEAD}"
 )
 
-_NEW_TRACKS: Final = (
-    "INSERT INTO {schema}.tracks(tenant, place, keyword, owner, id, fact_type, shapes)"
-    " SELECT %s, * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[], %b::bigint[], %b::text[], %b::text[])"
+_NEW_TRACKS: Final = _inserted(
+    "tracks", "place bytea, keyword bytea, owner bytea, id bigint, fact_type text, shapes text"
 )
-_CHANGED_TRACKS: Final = (
-    "UPDATE {schema}.tracks t SET fact_type = w.fact_type, shapes = w.shapes"
-    " FROM unnest(%b::bigint[], %b::text[], %b::text[]) AS w(id, fact_type, shapes)"
-    " WHERE t.tenant = %s AND t.id = w.id"
+_CHANGED_TRACKS: Final = _updated("tracks", "id bigint, fact_type text, shapes text")
+_NEW_HEADS: Final = _inserted("heads", "id bigint, track bigint, digest bytea, doc text")
+_NEW_ASSERTIONS: Final = _inserted(
+    "assertions",
+    "seq bigint, track bigint, head bigint, said_at bigint, recorded_at bigint, checksum bigint, "
+    "joined bigint, id bytea, record_id bytea, slot bytea, fingerprint bytea, doc text",
 )
-_NEW_HEADS: Final = (
-    "INSERT INTO {schema}.heads(tenant, id, track, digest, doc)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[], %b::text[])"
+_NEW_STATES: Final = _inserted(
+    "state_changes",
+    "seq bigint, assertion bigint, recorded_at bigint, checksum bigint, state text, reason bytea, actor bytea",
 )
-_NEW_ASSERTIONS: Final = (
-    "INSERT INTO {schema}.assertions(tenant, seq, track, head, said_at, recorded_at, checksum, joined, id, record_id,"
-    " slot, fingerprint, doc)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[],"
-    " %b::bigint[], %b::bytea[], %b::bytea[], %b::bytea[], %b::bytea[], %b::text[])"
+_JOINED: Final = _updated("assertions", "seq bigint, joined bigint")
+_NEW_SHARED: Final = _inserted(
+    "shared_outlines",
+    "digest bytea, body bytea",
+    " ON CONFLICT (tenant, digest) DO NOTHING",
 )
-_NEW_STATES: Final = (
-    "INSERT INTO {schema}.state_changes(tenant, seq, assertion, recorded_at, checksum, state, reason, actor)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bigint[], %b::text[], %b::bytea[],"
-    " %b::bytea[])"
-)
-_JOINED: Final = (
-    "UPDATE {schema}.assertions a SET joined = w.joined FROM unnest(%b::bigint[], %b::bigint[]) AS w(seq, joined)"
-    " WHERE a.tenant = %s AND a.seq = w.seq"
-)
-_NEW_SHARED: Final = (
-    "INSERT INTO {schema}.shared_outlines(tenant, digest, body) SELECT %s, * FROM unnest(%b::bytea[], %b::bytea[])"
-    " ON CONFLICT (tenant, digest) DO NOTHING"
-)
-_NEW_OUTLINES: Final = (
-    "INSERT INTO {schema}.outlines(tenant, seq, version, checksum, shared, body)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bigint[], %b::bytea[], %b::bytea[])"
+_NEW_OUTLINES: Final = _inserted(
+    "outlines",
+    "seq bigint, version bigint, checksum bigint, shared bytea, body bytea",
     " ON CONFLICT (tenant, seq) DO UPDATE SET version = excluded.version, checksum = excluded.checksum,"
-    " shared = excluded.shared, body = excluded.body"
+    " shared = excluded.shared, body = excluded.body",
 )
-_NEW_VECTORS: Final = (
-    "INSERT INTO {schema}.vectors(tenant, seq, binding, checksum, embedding)"
-    " SELECT a.tenant, a.seq, %s, w.checksum, w.embedding"
-    " FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[]) AS w(seq, checksum, embedding)"
-    " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq"
-    " ON CONFLICT (tenant, seq) DO UPDATE SET binding = excluded.binding, checksum = excluded.checksum,"
-    " embedding = excluded.embedding"
+_NEW_VECTORS: Final[_Written] = (
+    (
+        "INSERT INTO {schema}.vectors(tenant, seq, binding, checksum, embedding)"
+        " SELECT a.tenant, a.seq, w.binding, w.checksum, w.embedding"
+        f" FROM {_given('seq bigint, binding bigint, checksum bigint, embedding bytea')}"
+        " JOIN {schema}.assertions a ON a.tenant = %(tenant)s AND a.seq = w.seq"
+        " ON CONFLICT (tenant, seq) DO UPDATE SET binding = excluded.binding, checksum = excluded.checksum,"
+        " embedding = excluded.embedding"
+    ),
+    ("seq", "binding", "checksum", "embedding"),
 )
-_FIRST_OUTLINES: Final = "INSERT INTO {schema}.meta VALUES ('outlines', %s) ON CONFLICT (key) DO NOTHING"
-_BURY: Final = (
-    "INSERT INTO {schema}.tombstones(tenant, seq, checksum, assertion_id)"
-    " SELECT %s, * FROM unnest(%b::bigint[], %b::bigint[], %b::bytea[])"
+_FIRST_OUTLINES: Final = "INSERT INTO {schema}.meta VALUES ('outlines', %(version)s) ON CONFLICT (key) DO NOTHING"
+_GRAVES: Final = _inserted("tombstones", "seq bigint, checksum bigint, assertion_id bytea")
+_IS_BURIED: Final = (
+    "SELECT 1 FROM {schema}.tombstones WHERE tenant = %(tenant)s AND seq = %(seq)s AND checksum = %(checksum)s"
 )
-_IS_BURIED: Final = "SELECT 1 FROM {schema}.tombstones WHERE tenant = %s AND seq = %s AND checksum = %s"
-_IS_SAID: Final = "SELECT 1 FROM {schema}.assertions WHERE tenant = %s AND seq = %s AND id = %s"
-_IS_CHANGED: Final = "SELECT 1 FROM {schema}.state_changes WHERE tenant = %s AND seq = %s AND checksum = %s"
-
-
-def _locked_counter(tenant: str | None) -> list[Step]:
-    """Return the steps that lock a tenant's counter; their last rows are its number, sum and newest time."""
-    return [of_tenant(tenant), (_COUNTER, [_bytes_of(tenant)])]
+_IS_SAID: Final = "SELECT 1 FROM {schema}.assertions WHERE tenant = %(tenant)s AND seq = %(seq)s AND id = %(id)s"
+_IS_CHANGED: Final = (
+    "SELECT 1 FROM {schema}.state_changes WHERE tenant = %(tenant)s AND seq = %(seq)s AND checksum = %(checksum)s"
+)
 
 
 @attrs.frozen
@@ -362,28 +381,6 @@ class _Meta:
             binding=int(found.get("binding", 0)),
             outlines=None if outlines is None else int(outlines),
         )
-
-    def storable(self, vector: NDArray[np.float32], bound: EmbedderIdentity | None) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.sql_rows.stored_vector`."""
-        return stored_vector(vector, self.embedder, bound)
-
-
-def _vectors_step(tenant: str | None, binding: int, vectors: Mapping[int, bytes]) -> Step:
-    """Return the step that stores vectors of a tenant's assertions; numbers without an assertion are ignored."""
-    sums = [zlib.crc32(vector, seq & 0xFFFFFFFF) for seq, vector in vectors.items()]
-    return _NEW_VECTORS, [binding, list(vectors), sums, list(vectors.values()), _bytes_of(tenant)]
-
-
-def _outlines_steps(tenant: str | None, kept: Sequence[_OutlineRow]) -> list[Step]:
-    """Return the steps that store outlines."""
-    shared = {outline.shared: _digest(outline.shared) for _, _, outline, _ in kept}
-    columns = [(seq, outline.version, check, shared[outline.shared], body) for seq, check, outline, body in kept]
-    name = _bytes_of(tenant)
-    return [(_NEW_SHARED, [name, list(shared.values()), list(shared)]), (_NEW_OUTLINES, [name, *_columns(columns)])]
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)]
 
 
 def _digest(*parts: bytes) -> bytes:
@@ -414,67 +411,53 @@ class _Part:
 
     Attributes:
         tenant: The tenant.
-        rows: Assertions to append.
+        appends: Assertions to append.
         changing: Ids of assertions whose state changes.
         seq: Last sequence number.
+        sum: Sum of the checksums of all rows.
     """
 
     tenant: str | None
-    rows: list[NewRow] = attrs.field(factory=list)
+    appends: list[NewRow] = attrs.field(factory=list)
     changing: list[str] = attrs.field(factory=list)
     seq: int = 0
-    _sum: int = 0
+    sum: int = 0
     _before: int = 0
     _numbers: dict[str, int] = attrs.field(factory=dict)
     _tracks: dict[tuple[object, ...], _Track] = attrs.field(factory=dict)
     _heads: dict[bytes, int] = attrs.field(factory=dict)
-    _new_heads: list[Row] = attrs.field(factory=list)
-    _said: list[Row] = attrs.field(factory=list)
-    _changed: list[Row] = attrs.field(factory=list)
-    _joined: list[Row] = attrs.field(factory=list)
-    _vectors: dict[int, bytes] = attrs.field(factory=dict)
-    _outlines: list[_OutlineRow] = attrs.field(factory=list)
-    _proof: Step | None = None
-
-    @property
-    def name(self) -> bytes:
-        """Tenant, as it is stored."""
-        return _bytes_of(self.tenant)
+    _rows: dict[_Written, list[Row]] = attrs.field(factory=lambda: defaultdict(list))
+    _shared: dict[bytes, bytes] = attrs.field(factory=dict)
+    _proof: tuple[str, dict[str, Any]] | None = None
 
     def questions(self) -> list[Step]:
         """Return the steps that lock the counter, and read what the rows and requests depend on."""
-        steps: list[Step] = [of_tenant(self.tenant), (_NEW_COUNTER, [self.name]), (_COUNTER, [self.name])]
-        if self.rows:
-            keys = _columns([_track_key(row) for row in self.rows])
-            steps += [
-                (_TRACKS, [*keys, self.name]),
-                (_HEADS, [self.name, [_head_digest(row) for row in self.rows]]),
-                self.same(self.rows),
-                (_SLOTS, [*keys, [row.slot for row in self.rows], self.name, self.name, self.name]),
-                (_FOLLOWED, [self.name, [row.follows for row in self.rows if row.follows is not None]]),
-            ]
+        statements, wanted = [_NEW_COUNTER, _COUNTER], dict[str, Any]()
+        if self.appends:
+            statements += [_TRACKS, _HEADS, _SAME, _SLOTS, _FOLLOWED]
+            wanted |= _columns(("place", "keyword", "owner"), [_track_key(row) for row in self.appends])
+            wanted["digest"] = [_head_digest(row) for row in self.appends]
+            wanted["slot"] = [row.slot for row in self.appends]
+            wanted["follows"] = [row.follows for row in self.appends if row.follows is not None]
+            wanted |= _said_columns(self.appends)
         if self.changing:
-            wanted = _columns([_assertion_key(id) for id in self.changing])
-            steps.append((_STATES, [*wanted, self.name, self.name]))
-        return steps
-
-    def same(self, rows: Sequence[NewRow]) -> Step:
-        """Return the step that looks for the same assertions."""
-        return _SAME, [[row.said_at for row in rows], [row.fingerprint for row in rows], self.name]
+            statements.append(_STATES)
+            wanted |= _id_columns(self.changing)
+        return in_tenant(self.tenant, *statements, **wanted)
 
     def take_in(self, answers: Iterator[list[Row]], index: TrackIndex, clock: SteadyClock) -> None:
         """Take in the answers to `questions`."""
         for _ in range(2):
             next(answers)
         clock.reached(moment_at(self.continue_from(next(answers))), self.tenant)
-        if self.rows:
+        if self.appends:
             for number, id, fact_type, shapes in next(answers):
-                self._found_track(self.rows[number - 1].assertion, id, fact_type, shapes, index)
+                self._found_track(self.appends[number - 1].assertion, id, fact_type, shapes, index)
             self._heads.update(next(answers))
             for row in next(answers):
                 index.found_same(_read_recorded(row))
             for number, seq, id, record_id in next(answers):
-                index.found_record(self.rows[number - 1].assertion, record_of(record_id, assertion_id(id, seq)))
+                index.found_record(self.appends[number - 1].assertion, record_of(record_id, assertion_id(id, seq)))
             for (seq,) in next(answers):
                 index.found_seq(self.tenant, seq)
         if self.changing:
@@ -487,7 +470,7 @@ class _Part:
 
     def continue_from(self, counter: Sequence[Row]) -> int:
         """Continue from the tenant's counter, and return its newest time, in microseconds since 1970."""
-        ((self.seq, self._sum, recorded_at, _),) = counter
+        ((self.seq, self.sum, recorded_at, _),) = counter
         self._before = self.seq
         return int(recorded_at)
 
@@ -496,24 +479,20 @@ class _Part:
         if fact_type is not None:
             index.found_type(said.track, FactType(fact_type), json.loads(shapes))
 
-    def append(
-        self, row: NewRow, recorded: Recorded, vector: bytes | None, *, joined: bool, outlines: int | None
-    ) -> None:
-        """Write an assertion, with its vector."""
+    def append(self, row: NewRow, recorded: Recorded, meta: _Meta, *, joined: bool) -> None:
+        """Write an assertion, with its vector, and with its outline if it is of the store's version."""
         if recorded.assertion is not row.assertion:
             row = row.said_otherwise(recorded.assertion)
         seq, at = recorded.seq, recorded.recorded_at
-        if vector is not None:
-            self._vectors[seq] = vector
         check = checksum(seq, recorded.id, recorded.record_id, at.isoformat(), row.partial_checksum)
         track = self._tracks.setdefault(row.assertion.track, _Track(seq, key=_track_key(row)))
         digest = _head_digest(row)
         head = self._heads.setdefault(digest, seq)
         if head == seq:
-            self._new_heads.append((seq, track.id, digest, row.head))
+            self._rows[_NEW_HEADS].append((seq, track.id, digest, row.head))
         id = _packed_assertion(recorded.id, seq)
         self._numbers[recorded.id] = seq
-        self._said.append(
+        self._rows[_NEW_ASSERTIONS].append(
             (
                 seq,
                 track.id,
@@ -529,11 +508,32 @@ class _Part:
                 row.doc,
             )
         )
-        self._sum += check
-        self._proof = self._proof or (_IS_SAID, [self.name, seq, id])
-        if row.outline is not None and row.outline.version == outlines:
-            body = outline_body(seq, recorded.id, recorded.record_id, at, row.outline)
-            self._outlines.append((seq, check, row.outline, body))
+        self.sum += check
+        self._proof = self._proof or (_IS_SAID, {"seq": seq, "id": id})
+        if row.vector is not None:
+            self.embed(seq, row.vector, meta)
+        if row.outline is not None and row.outline.version == meta.outlines:
+            self.outline(row.outline, check, outline_body(seq, recorded.id, recorded.record_id, at, row.outline), seq)
+
+    def embed(self, seq: int, vector: NDArray[np.float32], meta: _Meta) -> None:
+        """Write the vector of an assertion; a number without an assertion is ignored."""
+        row = vector.tobytes()
+        self._rows[_NEW_VECTORS].append((seq, meta.binding, zlib.crc32(row, seq & 0xFFFFFFFF), row))
+
+    def outline(self, outline: Outline, check: int, body: bytes, seq: int) -> None:
+        """Write the outline of an assertion.
+
+        Args:
+            outline: Outline.
+            check: Checksum of the assertion.
+            body: Stored form of the outline; see `outline_body`.
+            seq: Number of the assertion.
+        """
+        shared = self._shared.get(outline.shared)
+        if shared is None:
+            shared = self._shared[outline.shared] = _digest(outline.shared)
+            self._rows[_NEW_SHARED].append((shared, outline.shared))
+        self._rows[_NEW_OUTLINES].append((seq, outline.version, check, shared, body))
 
     def change(self, change: StateChange, *, joined: bool) -> None:
         """Write a change of state.
@@ -543,54 +543,43 @@ class _Part:
             joined: Whether it makes its assertion count for the first time.
         """
         assertion = self._numbers[change.assertion_id]
-        check = _state_sum(self.name, change, assertion)
-        why = [None if text is None else _bytes_of(text) for text in (change.reason, change.actor)]
-        self._changed.append((change.seq, assertion, microseconds(change.recorded_at), check, change.state.value, *why))
-        self._sum += check
-        self._proof = self._proof or (_IS_CHANGED, [self.name, change.seq, check])
+        check = _state_sum(bytes_of(self.tenant), change, assertion)
+        why = [None if text is None else bytes_of(text) for text in (change.reason, change.actor)]
+        row = (change.seq, assertion, microseconds(change.recorded_at), check, change.state.value, *why)
+        self._rows[_NEW_STATES].append(row)
+        self.sum += check
+        self._proof = self._proof or (_IS_CHANGED, {"seq": change.seq, "checksum": check})
         if joined:
-            self._joined.append((assertion, change.seq))
+            self._rows[_JOINED].append((assertion, change.seq))
 
-    def bury(self, tombstones: Sequence[Tombstone]) -> Step:
-        """Return the step that writes tombstones."""
-        sums = [_tombstone_sum(self.name, tombstone) for tombstone in tombstones]
-        self._sum += sum(sums)
-        if tombstones:
-            self._proof = self._proof or (_IS_BURIED, [self.name, tombstones[0].seq, sums[0]])
-        ids = [_packed(tombstone.assertion_id) for tombstone in tombstones]
-        return _BURY, [self.name, [tombstone.seq for tombstone in tombstones], sums, ids]
+    def bury(self, tombstones: Sequence[Tombstone]) -> None:
+        """Write tombstones."""
+        for tombstone in tombstones:
+            check = _tombstone_sum(bytes_of(self.tenant), tombstone)
+            self._rows[_GRAVES].append((tombstone.seq, check, _packed(tombstone.assertion_id)))
+            self.sum += check
+            self._proof = self._proof or (_IS_BURIED, {"seq": tombstone.seq, "checksum": check})
 
-    def take_from_sum(self, deleted: int) -> None:
-        """Subtract the checksums of deleted rows."""
-        self._sum -= deleted
-
-    def steps(self, index: TrackIndex, binding: int, newest: int) -> list[Step]:
+    def steps(self, index: TrackIndex, newest: int) -> list[Step]:
         """Return the steps that write all of it; none if there is nothing to write."""
         if self.seq == self._before:
             return []
-        written = [
-            (_NEW_TRACKS, self._new_tracks(index), True),
-            (_CHANGED_TRACKS, self._changed_tracks(index), False),
-            (_NEW_HEADS, self._new_heads, True),
-            (_NEW_ASSERTIONS, self._said, True),
-            (_NEW_STATES, self._changed, True),
-            (_JOINED, self._joined, False),
-        ]
-        steps: list[Step] = [of_tenant(self.tenant)]
-        for sql, rows, named_first in written:
-            if rows:
-                columns: list[Any] = _columns(rows)
-                steps.append((sql, [self.name, *columns] if named_first else [*columns, self.name]))
-        if self._outlines:
-            steps += _outlines_steps(self.tenant, self._outlines)
-        if self._vectors:
-            steps.append(_vectors_step(self.tenant, binding, self._vectors))
-        steps.append((_COUNT, [self.seq, self._sum, newest, self.name]))
-        return steps
+        self._rows[_NEW_TRACKS] = self._new_tracks(index)
+        self._rows[_CHANGED_TRACKS] = self._changed_tracks(index)
+        setting, count = in_tenant(self.tenant, _COUNT, seq=self.seq, sum=self.sum, newest=newest)
+        return [setting, *self.row_steps(), count]
+
+    def row_steps(self) -> list[Step]:
+        """Return the steps that write the rows alone."""
+        name = bytes_of(self.tenant)
+        return [(sql, {"tenant": name, **_columns(names, rows)}) for (sql, names), rows in self._rows.items() if rows]
 
     def proof(self) -> list[Step]:
         """Return the steps that find out whether it was written; none if nothing was to be."""
-        return [] if self._proof is None else [*_locked_counter(self.tenant), self._proof]
+        if self._proof is None:
+            return []
+        statement, row = self._proof
+        return in_tenant(self.tenant, _COUNTER, statement, **row)
 
     def _new_tracks(self, index: TrackIndex) -> list[Row]:
         new = [(track, found) for track, found in self._tracks.items() if found.key is not None]
@@ -601,8 +590,13 @@ class _Part:
         return [(found.id, *now) for now, found in old if now != found.stored]
 
 
+def _said_columns(rows: Sequence[NewRow]) -> dict[str, list[Any]]:
+    """Return the arguments of `_SAME`."""
+    return _columns(("said_at", "fingerprint"), [(row.said_at, row.fingerprint) for row in rows])
+
+
 def _track_key(row: NewRow) -> tuple[bytes, bytes, bytes]:
-    return row.place, _bytes_of(row.assertion.keyword), _bytes_of(row.assertion.details.owner)
+    return row.place, bytes_of(row.assertion.keyword), bytes_of(row.assertion.details.owner)
 
 
 def _head_digest(row: NewRow) -> bytes:
@@ -641,21 +635,21 @@ class _Batch:
         self._bound = bound
         self._index = TrackIndex()
         self._parts = _parts(requests)
-        answers = iter(session.ask((_META, ()), *(step for part in self._parts.values() for step in part.questions())))
-        self._meta = _Meta.of(next(answers))
+        answers = iter(session.ask((_META, {}), *(step for part in self._parts.values() for step in part.questions())))
+        stored = _Meta.of(next(answers))
+        self._new_version = outlines if stored.outlines is None else None
+        self._meta = stored if stored.outlines is not None else attrs.evolve(stored, outlines=outlines)
         for part in self._parts.values():
             part.take_in(answers, self._index, clock)
-        self._new_version = outlines if self._meta.outlines is None else None
-        self._version = outlines if self._meta.outlines is None else self._meta.outlines
         self._find_redated(session)
         self._plan = Planner(clock, lambda _: self._index, lambda tenant: self._parts[tenant].seq, new_ids)
 
     def _find_redated(self, session: Session) -> None:
         """Look also for the rows whose time a clock gave that has stepped back since, with the time of the store."""
         for part in self._parts.values():
-            dated = [(row, self._clock.dated(row.assertion)) for row in part.rows]
+            dated = [(row, self._clock.dated(row.assertion)) for row in part.appends]
             if here := [row.said_otherwise(said) for row, said in dated if said is not row.assertion]:
-                for found in session.ask(of_tenant(part.tenant), part.same(here))[1]:
+                for found in session.ask(*in_tenant(part.tenant, _SAME, **_said_columns(here)))[1]:
                     self._index.found_same(_read_recorded(found))
 
     def append(self, rows: _Prepared) -> list[Receipt]:
@@ -664,18 +658,14 @@ class _Batch:
         Raises:
             FactMemError: See `KeepsLog.append`; the batch goes on without it.
         """
-        vectors = {
-            id(row): self._meta.storable(row.vector, self._bound)
-            for row in rows
-            if isinstance(row, NewRow) and row.vector is not None
-        }
+        vectors = [row.vector for row in rows if isinstance(row, NewRow)]
+        check_vectors(vectors, self._meta.embedder, self._bound)
         receipts, planned = self._plan.plan(rows)
         for each in planned:
             part = self._parts[each.item.tenant]
             match each:
                 case Planned(item=NewRow() as row, entry=Recorded() as recorded):
-                    vector = vectors.get(id(row))
-                    part.append(row, recorded, vector, joined=each.joined, outlines=self._version)
+                    part.append(row, recorded, self._meta, joined=each.joined)
                 case Planned(entry=StateChange() as change):
                     part.change(change, joined=each.joined)
         return receipts
@@ -687,10 +677,10 @@ class _Batch:
         steps = [
             step
             for tenant, part in self._parts.items()
-            for step in part.steps(self._index, self._meta.binding, _newest_time(self._clock, tenant))
+            for step in part.steps(self._index, _newest_time(self._clock, tenant))
         ]
         if steps and self._new_version is not None:
-            steps.append((_FIRST_OUTLINES, [str(self._new_version)]))
+            steps.append((_FIRST_OUTLINES, {"version": str(self._new_version)}))
         proof = next((proof for part in self._parts.values() if (proof := part.proof())), [])
         return Ending(None, steps, proof)
 
@@ -699,13 +689,12 @@ def _parts(requests: Iterable[_Prepared]) -> dict[str | None, _Part]:
     """Return the statements by tenant, in the order in which every transaction locks them."""
     parts: dict[str | None, _Part] = {}
     for row in (row for rows in requests for row in rows):
-        tenant = row.assertion.place.scope.tenant if isinstance(row, NewRow) else row.tenant
-        part = parts.setdefault(tenant, _Part(tenant))
+        part = parts.setdefault(row.tenant, _Part(row.tenant))
         if isinstance(row, NewRow):
-            part.rows.append(row)
+            part.appends.append(row)
         else:
             part.changing.append(row.assertion_id)
-    return dict(sorted(parts.items(), key=lambda item: item[1].name))
+    return dict(sorted(parts.items(), key=lambda item: bytes_of(item[0])))
 
 
 _MOST_BYTES: Final = 64 << 20
@@ -723,33 +712,35 @@ _FILES: Final = (
 _SIZE: Final = " + ".join(f"pg_total_relation_size('{{schema}}.{table}')" for table in _WITH_WORDS)
 
 _NAMED: Final = (
-    "SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bytea[]) AS w(record)"
-    " JOIN {schema}.assertions a ON a.tenant = %s AND a.record_id = w.record"
-    " UNION SELECT a.seq, a.id, a.record_id, a.track FROM unnest(%b::bigint[], %b::bytea[]) AS w(seq, own)"
-    " JOIN {schema}.assertions a ON a.tenant = %s AND a.seq = w.seq AND a.id = w.own AND a.record_id IS NULL"
-    " UNION SELECT a.seq, a.id, a.record_id, a.track"
-    " FROM unnest(%b::bigint[], %b::bytea[], %b::bytea[]) AS w(seq, own, id)"
-    f" CROSS JOIN LATERAL {_BY_ID} a ORDER BY seq"
+    f"SELECT a.seq, a.id, a.record_id, a.track FROM {_given('record bytea')}"
+    " JOIN {schema}.assertions a ON a.tenant = %(tenant)s AND a.record_id = w.record"
+    f" UNION SELECT a.seq, a.id, a.record_id, a.track FROM {_given('first bigint, first_id bytea')}"
+    " JOIN {schema}.assertions a ON a.tenant = %(tenant)s AND a.seq = w.first AND a.id = w.first_id"
+    " AND a.record_id IS NULL UNION SELECT a.seq, a.id, a.record_id, a.track"
+    f" FROM {_given('seq bigint, own bytea, id bytea')} CROSS JOIN LATERAL {_BY_ID} a ORDER BY seq"
 )
+"""Assertions by ids, those of records and single ones: number, id, record and track of each, in order."""
+
+_OF_GONE: Final = "= ANY (%(gone)b::bigint[])"
 _DELETE_ASSERTIONS: Final = (
-    "DELETE FROM {schema}.assertions WHERE tenant = %s AND seq = ANY (%b::bigint[]) RETURNING checksum"
+    f"DELETE FROM {{schema}}.assertions WHERE tenant = %(tenant)s AND seq {_OF_GONE} RETURNING checksum"
 )
 _DELETE_STATES: Final = (
-    "DELETE FROM {schema}.state_changes WHERE tenant = %s AND assertion = ANY (%b::bigint[]) RETURNING checksum"
+    f"DELETE FROM {{schema}}.state_changes WHERE tenant = %(tenant)s AND assertion {_OF_GONE} RETURNING checksum"
 )
-_DELETE_VECTORS: Final = "DELETE FROM {schema}.vectors WHERE tenant = %s AND seq = ANY (%b::bigint[])"
-_DELETE_OUTLINES: Final = "DELETE FROM {schema}.outlines WHERE tenant = %s AND seq = ANY (%b::bigint[])"
+_DELETE_VECTORS: Final = f"DELETE FROM {{schema}}.vectors WHERE tenant = %(tenant)s AND seq {_OF_GONE}"
+_DELETE_OUTLINES: Final = f"DELETE FROM {{schema}}.outlines WHERE tenant = %(tenant)s AND seq {_OF_GONE}"
 _DELETE_SHARED: Final = (
-    "DELETE FROM {schema}.shared_outlines s WHERE s.tenant = %s AND NOT EXISTS"
+    "DELETE FROM {schema}.shared_outlines s WHERE s.tenant = %(tenant)s AND NOT EXISTS"
     " (SELECT FROM {schema}.outlines o WHERE o.tenant = s.tenant AND o.shared = s.digest)"
 )
 _DELETE_HEADS: Final = (
-    "DELETE FROM {schema}.heads h WHERE h.tenant = %s AND h.track = ANY (%b::bigint[]) AND NOT EXISTS"
+    "DELETE FROM {schema}.heads h WHERE h.tenant = %(tenant)s AND h.track = ANY (%(tracks)b::bigint[]) AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = h.tenant AND a.track = h.track AND a.head = h.id)"
 )
 _DELETE_ACCESSES: Final = (
-    "DELETE FROM {schema}.accesses x USING unnest(%b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[])"
-    " AS w(name, record, seq, own) WHERE x.tenant = %s AND x.record_id = w.name AND NOT EXISTS"
+    f"DELETE FROM {{schema}}.accesses x USING {_given('name bytea, record bytea, first bigint, first_id bytea')}"
+    " WHERE x.tenant = %(tenant)s AND x.record_id = w.name AND NOT EXISTS"
     f" (SELECT FROM {{schema}}.assertions a WHERE a.tenant = x.tenant AND {_OF_RECORD})"
 )
 # The types of tracks, from what is left in them.
@@ -757,31 +748,32 @@ _RETYPED_TRACKS: Final = (
     "UPDATE {schema}.tracks t SET fact_type = l.fact_type, shapes = l.shapes FROM"
     " (SELECT k.id, min(f.fact_type) AS fact_type,"
     " '[' || coalesce(string_agg(f.shape, ', ' ORDER BY f.joined), '') || ']' AS shapes"
-    " FROM unnest(%b::bigint[]) AS k(id) LEFT JOIN"
+    " FROM unnest(%(tracks)b::bigint[]) AS k(id) LEFT JOIN"
     " (SELECT a.track, h.doc::json ->> 'fact_type' AS fact_type, (h.doc::json -> 'shape')::text AS shape,"
     " min(a.joined) AS joined FROM {schema}.assertions a"
     " JOIN {schema}.heads h ON h.tenant = a.tenant AND h.id = a.head"
-    " WHERE a.tenant = %s AND a.track = ANY (%b::bigint[]) AND a.joined IS NOT NULL GROUP BY 1, 2, 3) f"
-    " ON f.track = k.id GROUP BY k.id) l WHERE t.tenant = %s AND t.id = l.id"
+    " WHERE a.tenant = %(tenant)s AND a.track = ANY (%(tracks)b::bigint[]) AND a.joined IS NOT NULL"
+    " GROUP BY 1, 2, 3) f ON f.track = k.id GROUP BY k.id) l WHERE t.tenant = %(tenant)s AND t.id = l.id"
 )
 _DELETE_TRACKS: Final = (
-    "DELETE FROM {schema}.tracks t WHERE t.tenant = %s AND t.id = ANY (%b::bigint[]) AND NOT EXISTS"
+    "DELETE FROM {schema}.tracks t WHERE t.tenant = %(tenant)s AND t.id = ANY (%(tracks)b::bigint[]) AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = t.tenant AND a.track = t.id)"
 )
 _NOTE: Final = (
     "INSERT INTO {schema}.erasures(tenant, seq, by_transaction, files)"
-    f" VALUES (%s, %s, pg_current_xact_id(), {_FILES})"
+    f" VALUES (%(tenant)s, %(seq)s, pg_current_xact_id(), {_FILES})"
 )
-_NOTES: Final = "SELECT seq, rewritten IS NOT NULL, until IS NOT NULL FROM {schema}.erasures WHERE tenant = %s"
+_NOTES: Final = "SELECT seq, rewritten IS NOT NULL, until IS NOT NULL FROM {schema}.erasures WHERE tenant = %(tenant)s"
 # A transaction that is older than the deletion still sees the rows: a rewritten table keeps them for it.
 _REWRITABLE: Final = (
-    f"SELECT {_SIZE} <= %s AND NOT EXISTS (SELECT FROM pg_stat_activity p, {{schema}}.erasures e"
-    " WHERE e.tenant = %s AND e.rewritten IS NULL AND p.datname = current_database() AND p.pid <> pg_backend_pid()"
+    f"SELECT {_SIZE} <= %(most)s AND NOT EXISTS (SELECT FROM pg_stat_activity p, {{schema}}.erasures e"
+    " WHERE e.tenant = %(tenant)s AND e.rewritten IS NULL"
+    " AND p.datname = current_database() AND p.pid <> pg_backend_pid()"
     " AND greatest(age(p.backend_xmin), age(p.backend_xid)) >= age(e.by_transaction::xid))"
 )
 _REWRITTEN: Final = (
-    "UPDATE {schema}.erasures e SET rewritten = pg_current_wal_insert_lsn() WHERE e.tenant = %s"
-    " AND e.rewritten IS NULL AND e.seq = ANY (%b::bigint[]) AND NOT EXISTS"
+    "UPDATE {schema}.erasures e SET rewritten = pg_current_wal_insert_lsn() WHERE e.tenant = %(tenant)s"
+    " AND e.rewritten IS NULL AND e.seq = ANY (%(waiting)b::bigint[]) AND NOT EXISTS"
     f" (SELECT FROM unnest(e.files, {_FILES}) AS f(was, now) WHERE f.was = f.now)"
 )
 _MAY_LIST: Final = "SELECT has_function_privilege('pg_ls_waldir()', 'EXECUTE')"
@@ -792,149 +784,134 @@ _LISTED: Final = (
     " + ('x' || substr(name, 17))::bit(32)::bigint AS number"
     " FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$')"
     " UPDATE {schema}.erasures SET until = '0/0'::pg_lsn + (SELECT (max(number) + 1) * {size} FROM files)"
-    " WHERE tenant = %s AND rewritten IS NOT NULL AND until IS NULL"
+    " WHERE tenant = %(tenant)s AND rewritten IS NOT NULL AND until IS NULL"
     " AND '0/0'::pg_lsn + (SELECT min(number) * {size} FROM files) > rewritten"
 ).replace("{size}", _BYTES_OF_FILE)
 # A server keeps no more than that of its own accord.
 _ESTIMATED: Final = (
     "UPDATE {schema}.erasures SET until = rewritten + 2 * pg_size_bytes(current_setting('max_wal_size'))"
-    " WHERE tenant = %s AND rewritten IS NOT NULL AND until IS NULL"
+    " WHERE tenant = %(tenant)s AND rewritten IS NOT NULL AND until IS NULL"
 )
 _IS_CLUSTER: Final = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
-_FINISHED: Final = "DELETE FROM {schema}.erasures WHERE tenant = %s AND until <= pg_current_wal_flush_lsn()"
+_FINISHED: Final = "DELETE FROM {schema}.erasures WHERE tenant = %(tenant)s AND until <= pg_current_wal_flush_lsn()"
 
 
-def _named(name: bytes, record_ids: Collection[str], assertion_ids: Collection[str]) -> Step:
-    """Return the step that looks for assertions of a tenant: number, id, record and track of each, in order."""
-    records = [_record_key(id) for id in record_ids]
-    singly = [_assertion_key(id) for id in assertion_ids]
-    return _NAMED, [
-        [record for record, _, _ in records],
-        name,
-        [seq for _, seq, _ in records],
-        [own for _, _, own in records],
-        name,
-        [seq for seq, _, _ in singly],
-        [own for _, own, _ in singly],
-        [id for _, _, id in singly],
-        name,
-        name,
-    ]
-
-
-def _delete_rows(session: Session, name: bytes, gone: Sequence[Row]) -> int:
+def _delete_rows(session: Session, tenant: str | None, gone: Sequence[Row]) -> int:
     """Delete assertions with all that belongs to them, and return the sum of the checksums of the deleted rows.
 
     Args:
         session: Transaction.
-        name: Tenant, as it is stored.
-        gone: Rows of `_named`.
+        tenant: Tenant.
+        gone: Rows of `_NAMED`.
     """
-    seqs, tracks = [row[0] for row in gone], sorted({row[3] for row in gone})
     records = {record_of(record_id, assertion_id(id, seq)) for seq, id, record_id, _ in gone}
-    said, changed, *_ = session.ask(
-        (_DELETE_ASSERTIONS, [name, seqs]),
-        (_DELETE_STATES, [name, seqs]),
-        (_DELETE_VECTORS, [name, seqs]),
-        (_DELETE_OUTLINES, [name, seqs]),
-        (_DELETE_SHARED, [name]),
-        (_DELETE_HEADS, [name, tracks]),
-        (_DELETE_ACCESSES, [*_columns([(_bytes_of(id), *_record_key(id)) for id in records]), name]),
-        (_DELETE_TRACKS, [name, tracks]),
-        (_RETYPED_TRACKS, [tracks, name, tracks, name]),
+    _, *steps = in_tenant(
+        tenant,
+        _DELETE_ASSERTIONS,
+        _DELETE_STATES,
+        _DELETE_VECTORS,
+        _DELETE_OUTLINES,
+        _DELETE_SHARED,
+        _DELETE_HEADS,
+        _DELETE_ACCESSES,
+        _DELETE_TRACKS,
+        _RETYPED_TRACKS,
+        gone=[row[0] for row in gone],
+        tracks=sorted({row[3] for row in gone}),
+        name=[bytes_of(id) for id in records],
+        **_record_columns(records),
     )
+    said, changed, *_ = session.ask(*steps)
     return sum(check for (check,) in (*said, *changed))
 
 
-_NEWEST: Final = "SELECT seq, sum FROM {schema}.counters WHERE tenant = %s"
+_NEWEST: Final = "SELECT seq, sum FROM {schema}.counters WHERE tenant = %(tenant)s"
 _EMBEDDER: Final = "SELECT value FROM {schema}.meta WHERE key = 'embedder'"
 _OUTLINES: Final = "SELECT value::bigint FROM {schema}.meta WHERE key = 'outlines'"
 _BINDING: Final = "(SELECT value::bigint FROM {schema}.meta WHERE key = 'binding')"
 
 _OF_PLACE: Final = (
     "FROM {schema}.tracks t JOIN {schema}.assertions a ON a.tenant = t.tenant AND a.track = t.id {more}"
-    " WHERE t.tenant = %s AND t.place = %s AND (%s::bytea IS NULL OR t.keyword = %s)"
+    " WHERE t.tenant = %(tenant)s AND t.place = %(place)s"
+    " AND (%(keyword)s::bytea IS NULL OR t.keyword = %(keyword)s)"
 )
 _SAID_AT_PLACE: Final = f"SELECT {_ASSERTION_COLUMNS} {_OF_PLACE.replace('{more}', _WITH_HEAD)}"
 _CHANGED_AT_PLACE: Final = f"SELECT {_STATE_COLUMNS} " + _OF_PLACE.replace(
     "{more}", "JOIN {schema}.state_changes s ON s.tenant = a.tenant AND s.assertion = a.seq"
 )
 
-_SAID: Final = (
-    f"SELECT {_ASSERTION_COLUMNS} FROM {{schema}}.assertions a {_WITH_HEAD} WHERE a.tenant = %s AND a.seq > %s"
-    " ORDER BY a.seq"
-)
-_NUMBERED: Final = (
-    f"SELECT {_ASSERTION_COLUMNS} FROM {{schema}}.assertions a {_WITH_HEAD}"
-    " WHERE a.tenant = %s AND a.seq = ANY (%b::bigint[])"
-)
+_SAID: Final = f"SELECT {_ASSERTION_COLUMNS} FROM {{schema}}.assertions a {_WITH_HEAD} WHERE a.tenant = %(tenant)s"
+_NUMBERED: Final = f"{_SAID} AND a.seq = ANY (%(seqs)b::bigint[])"
 _CHANGED: Final = (
     f"SELECT {_STATE_COLUMNS} FROM {{schema}}.state_changes s"
-    " LEFT JOIN {schema}.assertions a ON a.tenant = s.tenant AND a.seq = s.assertion WHERE s.tenant = %s AND s.seq > %s"
+    " LEFT JOIN {schema}.assertions a ON a.tenant = s.tenant AND a.seq = s.assertion"
+    " WHERE s.tenant = %(tenant)s AND s.seq > %(since)s"
 )
 _ERASED: Final = (
-    "SELECT d.seq, d.assertion_id, d.checksum FROM {schema}.tombstones d WHERE d.tenant = %s AND d.seq > %s"
+    "SELECT d.seq, d.assertion_id, d.checksum FROM {schema}.tombstones d"
+    " WHERE d.tenant = %(tenant)s AND d.seq > %(since)s"
 )
 
 # The number up to which to read, to get at most so many assertions.
 _UNTIL: Final = (
-    "coalesce((SELECT seq FROM {schema}.assertions WHERE tenant = %s AND seq > %s ORDER BY seq LIMIT 1 OFFSET %s), %s)"
+    "coalesce((SELECT seq FROM {schema}.assertions WHERE tenant = %(tenant)s AND seq > %(since)s"
+    " ORDER BY seq LIMIT 1 OFFSET %(others)s), %(most)s)"
 )
 _OUTLINED: Final = (
     "SELECT a.seq, o.shared, o.body FROM {schema}.assertions a"
-    " LEFT JOIN {schema}.outlines o ON o.tenant = a.tenant AND o.seq = a.seq AND o.version = %s"
-    " WHERE a.tenant = %s AND a.seq > %s ORDER BY a.seq LIMIT %s"
+    " LEFT JOIN {schema}.outlines o ON o.tenant = a.tenant AND o.seq = a.seq AND o.version = %(version)s"
+    " WHERE a.tenant = %(tenant)s AND a.seq > %(since)s ORDER BY a.seq LIMIT %(limit)s"
 )
 _SHARED: Final = (
-    "SELECT s.digest, s.body FROM {schema}.shared_outlines s WHERE s.tenant = %s AND s.digest IN"
-    " (SELECT o.shared FROM {schema}.outlines o WHERE o.tenant = %s AND o.seq > %s AND o.version = %s"
-    f" AND o.seq <= {_UNTIL})"
+    "SELECT s.digest, s.body FROM {schema}.shared_outlines s WHERE s.tenant = %(tenant)s AND s.digest IN"
+    " (SELECT o.shared FROM {schema}.outlines o WHERE o.tenant = %(tenant)s AND o.seq > %(since)s"
+    f" AND o.version = %(version)s AND o.seq <= {_UNTIL})"
 )
 # An outline repeats the checksum of its assertion, which then need not be read.
 _SUMS: Final = (
-    "SELECT coalesce((SELECT sum(checksum) FROM {schema}.outlines WHERE tenant = %s AND version = %s), 0)"
-    " + coalesce((SELECT sum(a.checksum) FROM {schema}.assertions a WHERE a.tenant = %s AND NOT EXISTS"
-    " (SELECT FROM {schema}.outlines o WHERE o.tenant = a.tenant AND o.seq = a.seq AND o.version = %s)), 0)"
-    " + coalesce((SELECT sum(checksum) FROM {schema}.state_changes WHERE tenant = %s), 0)"
-    " + coalesce((SELECT sum(checksum) FROM {schema}.tombstones WHERE tenant = %s), 0)"
+    "SELECT coalesce((SELECT sum(checksum) FROM {schema}.outlines"
+    " WHERE tenant = %(tenant)s AND version = %(version)s), 0)"
+    " + coalesce((SELECT sum(a.checksum) FROM {schema}.assertions a WHERE a.tenant = %(tenant)s AND NOT EXISTS"
+    " (SELECT FROM {schema}.outlines o WHERE o.tenant = a.tenant AND o.seq = a.seq AND o.version = %(version)s)), 0)"
+    " + coalesce((SELECT sum(checksum) FROM {schema}.state_changes WHERE tenant = %(tenant)s), 0)"
+    " + coalesce((SELECT sum(checksum) FROM {schema}.tombstones WHERE tenant = %(tenant)s), 0)"
 )
 _LEFT: Final = (
-    "SELECT o.seq FROM {schema}.outlines o WHERE o.tenant = %s AND o.seq = ANY (%b::bigint[]) AND NOT EXISTS"
-    " (SELECT FROM {schema}.assertions a WHERE a.tenant = o.tenant AND a.seq = o.seq)"
+    "SELECT o.seq FROM {schema}.outlines o WHERE o.tenant = %(tenant)s AND o.seq = ANY (%(seqs)b::bigint[])"
+    " AND NOT EXISTS (SELECT FROM {schema}.assertions a WHERE a.tenant = o.tenant AND a.seq = o.seq)"
 )
 
 _VECTORS: Final = (
     "SELECT v.seq, v.embedding, v.checksum FROM {schema}.vectors v"
-    f" WHERE v.tenant = %s AND v.seq > %s AND v.binding = {_BINDING} ORDER BY v.seq"
+    f" WHERE v.tenant = %(tenant)s AND v.seq > %(since)s AND v.binding = {_BINDING} ORDER BY v.seq"
 )
 _ACCESSES: Final = (
-    "SELECT record_id, count, last FROM {schema}.accesses WHERE tenant = %s AND record_id = ANY (%b::bytea[])"
+    "SELECT record_id, count, last FROM {schema}.accesses"
+    " WHERE tenant = %(tenant)s AND record_id = ANY (%(ids)b::bytea[])"
 )
-
 
 _TENANTS: Final = "SELECT tenant FROM {schema}.counters ORDER BY tenant"
 _STRAY: Final = (
-    "SELECT count(*) FROM {schema}.vectors v WHERE v.tenant = %s AND NOT EXISTS"
+    "SELECT count(*) FROM {schema}.vectors v WHERE v.tenant = %(tenant)s AND NOT EXISTS"
     " (SELECT FROM {schema}.assertions a WHERE a.tenant = v.tenant AND a.seq = v.seq)"
 )
 
-
 _COPYABLE: Final = "SELECT tenant FROM {schema}.counters WHERE seq > 0 OR copying ORDER BY tenant"
-_COPIED: Final = "SELECT seq FROM {schema}.counters WHERE tenant = %s AND copying"
-_MARK: Final = "UPDATE {schema}.counters SET copying = %s WHERE tenant = %s"
-_HAS_ARRIVED: Final = "SELECT 1 FROM {schema}.counters WHERE tenant = %s AND seq >= %s"
+_COPIED: Final = "SELECT seq FROM {schema}.counters WHERE tenant = %(tenant)s AND copying"
+_MARK: Final = "UPDATE {schema}.counters SET copying = %(copying)s WHERE tenant = %(tenant)s"
+_HAS_ARRIVED: Final = "SELECT 1 FROM {schema}.counters WHERE tenant = %(tenant)s AND seq >= %(seq)s"
 
-
-_SET: Final = "INSERT INTO {schema}.meta VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+_SET: Final = (
+    "INSERT INTO {schema}.meta VALUES (%(key)s, %(value)s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
+)
 _FOR_OUTLINES: Final = (
     "SELECT seq, id, record_id, recorded_at, checksum FROM {schema}.assertions"
-    " WHERE tenant = %s AND seq = ANY (%b::bigint[])"
+    " WHERE tenant = %(tenant)s AND seq = ANY (%(seqs)b::bigint[])"
 )
 _COUNT_ACCESSES: Final = (
-    "INSERT INTO {schema}.accesses(tenant, record_id, count, last) SELECT %s, w.name, w.count, w.last"
-    " FROM unnest(%b::bytea[], %b::bytea[], %b::bigint[], %b::bytea[], %b::bigint[], %b::bigint[])"
-    " AS w(name, record, seq, own, count, last)"
-    f" WHERE EXISTS (SELECT FROM {{schema}}.assertions a WHERE a.tenant = %s AND {_OF_RECORD})"
+    "INSERT INTO {schema}.accesses(tenant, record_id, count, last) SELECT %(tenant)s, w.name, w.count, w.last"
+    f" FROM {_given('name bytea, record bytea, first bigint, first_id bytea, count bigint, last bigint')}"
+    f" WHERE EXISTS (SELECT FROM {{schema}}.assertions a WHERE a.tenant = %(tenant)s AND {_OF_RECORD})"
     " ON CONFLICT (tenant, record_id) DO UPDATE SET count = accesses.count + excluded.count,"
     " last = greatest(accesses.last, excluded.last)"
 )
@@ -981,23 +958,19 @@ class PostgresEngine:
 
     def version(self, tenant: str | None) -> int:
         """Return the newest sequence number of a tenant."""
-        (counter,) = self._server.read(tenant, (_NEWEST, [_bytes_of(tenant)])) or [[]]
-        return _newest(counter)
+        return _newest(self._server.read(tenant, _NEWEST)[0])
 
     @_guarded
     def entries(self, place: Place, keyword: str | None) -> Sequence[LogEntry]:
         """Return the log of a place, of one concept or of all."""
         tenant = place.scope.tenant
-        asked = None if keyword is None else _bytes_of(keyword)
-        wanted = [_bytes_of(tenant), place_digest(place), asked, asked]
-        found = self._server.read(tenant, (_SAID_AT_PLACE, wanted), (_CHANGED_AT_PLACE, wanted))
-        return _log(_bytes_of(tenant), *found) if found else []
+        wanted = {"place": place_digest(place), "keyword": None if keyword is None else bytes_of(keyword)}
+        return _log(tenant, *self._server.read(tenant, _SAID_AT_PLACE, _CHANGED_AT_PLACE, **wanted))
 
     @_guarded
     def embedder(self) -> EmbedderIdentity | None:
         """Return the embedder that the store is bound to."""
-        found = self._server.read(None, (_EMBEDDER, ()))
-        return read_embedder(found[0][0][0]) if found and found[0] else None
+        return read_embedder(_value(self._server.read(None, _EMBEDDER)[0]))
 
     def use_embedder(self, identity: EmbedderIdentity, *, replace: bool) -> None:
         """Bind the store to an embedder; write only if the binding changes."""
@@ -1013,10 +986,11 @@ class PostgresEngine:
         units = {seq: unit_vector(vector) for seq, vector in vectors.items()}
 
         def put(session: Session) -> Ending[None]:
-            meta, *_ = session.ask((_META, ()), *_locked_counter(tenant))
-            settings = _Meta.of(meta)
-            stored = {seq: settings.storable(vector, self._bound) for seq, vector in units.items()}
-            return Ending(None, [_vectors_step(tenant, settings.binding, stored)] if stored else [])
+            meta, part = _Meta.of(session.ask((_META, {}), *in_tenant(tenant, _COUNTER))[0]), _Part(tenant)
+            check_vectors(units.values(), meta.embedder, self._bound)
+            for seq, vector in units.items():
+                part.embed(seq, vector, meta)
+            return Ending(None, part.row_steps())
 
         self._server.write(put)
 
@@ -1025,29 +999,27 @@ class PostgresEngine:
         """Return the vectors of a tenant."""
         import numpy as np
 
-        found = self._server.read(tenant, (_EMBEDDER, ()), (_VECTORS, [_bytes_of(tenant), _bounded(since)]))
-        identity = read_embedder(found[0][0][0]) if found and found[0] else None
-        if not found or identity is None:
+        bound, found = self._server.read(tenant, _EMBEDDER, _VECTORS, since=_bounded(since))
+        identity = read_embedder(_value(bound))
+        if identity is None:
             return [], np.empty((0, 0), dtype=np.float32)
         width = 4 * identity.dimension
-        if any(len(row) != width or zlib.crc32(row, seq & 0xFFFFFFFF) != expected for seq, row, expected in found[1]):
+        if any(len(row) != width or zlib.crc32(row, seq & 0xFFFFFFFF) != expected for seq, row, expected in found):
             raise damaged_vectors(self._server.name)
-        rows = bytearray().join(row for _, row, _ in found[1])
-        return [seq for seq, _, _ in found[1]], np.frombuffer(rows, np.float32).reshape(-1, identity.dimension)
+        rows = bytearray().join(row for _, row, _ in found)
+        return [seq for seq, _, _ in found], np.frombuffer(rows, np.float32).reshape(-1, identity.dimension)
 
     @_guarded
     def add_accesses(self, tenant: str | None, accesses: Mapping[str, Access]) -> None:
         """Add to the counts of records."""
-        rows = [
-            (_bytes_of(id), *_record_key(id), access.count, microseconds(access.last))
-            for id, access in accesses.items()
-            if access.last is not None
-        ]
-        name = _bytes_of(tenant)
+        counted = {id: (access.count, access.last) for id, access in accesses.items() if access.last is not None}
+        rows = [(bytes_of(id), count, microseconds(last)) for id, (count, last) in counted.items()]
+        wanted = {**_columns(("name", "count", "last"), rows), **_record_columns(counted)}
 
         def count(session: Session) -> Ending[None]:
-            session.ask(*_locked_counter(tenant))
-            return Ending(None, [(_COUNT_ACCESSES, [name, *map(list, zip(*rows, strict=True)), name])])
+            setting, counter, counting = in_tenant(tenant, _COUNTER, _COUNT_ACCESSES, **wanted)
+            session.ask(setting, counter)
+            return Ending(None, [counting])
 
         if rows:
             self._server.write(count)
@@ -1055,9 +1027,9 @@ class PostgresEngine:
     @_guarded
     def accesses(self, tenant: str | None, record_ids: Collection[str]) -> Mapping[str, Access]:
         """Return the counts of records."""
-        ids = {_bytes_of(id): id for id in record_ids}
-        found = self._server.read(tenant, (_ACCESSES, [_bytes_of(tenant), list(ids)])) or [[]]
-        return {ids[id]: Access(count=count, last=moment_at(last)) for id, count, last in found[0]}
+        ids = {bytes_of(id): id for id in record_ids}
+        (found,) = self._server.read(tenant, _ACCESSES, ids=list(ids))
+        return {ids[id]: Access(count=count, last=moment_at(last)) for id, count, last in found}
 
     @_guarded
     def erase(self, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None) -> EraseReceipt:
@@ -1068,37 +1040,34 @@ class PostgresEngine:
         return EraseReceipt(erased=erased, pending=not self._finish(tenant))
 
     def _notes(self, tenant: str | None) -> list[Row]:
-        found = self._server.read(tenant, (_NOTES, [_bytes_of(tenant)]))
-        return found[0] if found else []
+        return self._server.read(tenant, _NOTES)[0]
 
     def _finish(self, tenant: str | None) -> bool:
         notes = self._notes(tenant)
         if not notes:
             return True
-        if (self._server.read(None, (_IS_CLUSTER, ())) or [[(False,)]])[0][0][0]:
+        if _value(self._server.read(None, _IS_CLUSTER)[0]):
             return False
         if waiting := [seq for seq, rewritten, _ in notes if not rewritten]:
             self._rewrite(tenant, waiting)
-        name = _bytes_of(tenant)
 
         def go_on(session: Session) -> Ending[None]:
-            ((may_list,),) = session.ask(of_tenant(tenant), (_MAY_LIST, ()))[1]
-            return Ending(None, [(_LISTED if may_list else _ESTIMATED, [name]), (_FINISHED, [name])])
+            ((may_list,),) = session.ask((_MAY_LIST, {}))[0]
+            return Ending(None, in_tenant(tenant, _LISTED if may_list else _ESTIMATED, _FINISHED))
 
         self._server.write(go_on)
         return not self._notes(tenant)
 
     def _rewrite(self, tenant: str | None, waiting: Sequence[int]) -> None:
         """Rewrite the tables, unless they are large or in use; without the right to, nothing happens."""
-        name = _bytes_of(tenant)
+        rewritten_now = in_tenant(tenant, _REWRITTEN, waiting=list(waiting))
         for left in reversed(range(_TRIES)):
-            found = self._server.read(tenant, (_REWRITABLE, [_MOST_BYTES, name]))
-            if found and found[0][0][0]:
+            if _value(self._server.read(tenant, _REWRITABLE, most=_MOST_BYTES)[0]):
                 try:
                     self._server.maintain(_REWRITE)
                 except ProviderError:
                     return  # no room for a copy: the next erasure goes on
-                self._server.write(lambda _: Ending(None, [of_tenant(tenant), (_REWRITTEN, [name, list(waiting)])]))
+                self._server.write(lambda _: Ending(None, rewritten_now))
                 if not any(seq in waiting and not rewritten for seq, rewritten, _ in self._notes(tenant)):
                     return
             if left:
@@ -1107,47 +1076,44 @@ class PostgresEngine:
     @_guarded
     def tenants(self) -> Sequence[str | None]:
         """Return the tenants with a log, or with a copy that has begun."""
-        found = self._server.read(None, of_all(), (_COPYABLE, ()))
-        return [name.decode() or None for (name,) in found[1]] if found else []
+        return _tenants(self._server.read(None, SEE_ALL, _COPYABLE)[1])
 
     @_guarded
     def log_part(self, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
         """Return a part of the log of a tenant."""
         import numpy as np
 
-        name, since = _bytes_of(tenant), _bounded(since)
-        wanted = [name, since, None if limit is None else limit + 1]
-        steps: list[Step] = [
-            (_NEWEST, [name]),
-            (f"{_SAID} LIMIT %s", wanted),
-            (f"{_CHANGED} ORDER BY s.seq LIMIT %s", wanted),
-            (f"{_ERASED} ORDER BY d.seq LIMIT %s", wanted),
-        ]
+        since = _bounded(since)
+        counter, said, changed, erased, *rest = self._server.read(
+            tenant,
+            _NEWEST,
+            f"{_SAID} AND a.seq > %(since)s ORDER BY a.seq LIMIT %(limit)s",
+            f"{_CHANGED} ORDER BY s.seq LIMIT %(limit)s",
+            f"{_ERASED} ORDER BY d.seq LIMIT %(limit)s",
+            *([f"{_VECTORS} LIMIT %(limit)s"] if vectors else []),
+            *([_SUMS] if since == 0 else []),
+            since=since,
+            limit=None if limit is None else limit + 1,
+            version=-1,
+        )
         if since == 0:
-            steps.append((_SUMS, [name, -1, name, -1, name, name]))
-        if vectors:
-            steps.append((f"{_VECTORS} LIMIT %s", wanted))
-        counter, said, changed, erased, *rest = self._server.read(tenant, *steps) or [[]] * 4
-        if since == 0 and rest:
-            _check_sum(rest[0][0][0], counter)
-        rows = rest[-1] if vectors and rest else []
-        found = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rows}
-        log = _log(name, said, changed, erased)
+            _check_sum(rest[-1], counter)
+        found = {seq: np.frombuffer(row, np.float32) for seq, row, _ in rest[0]} if vectors else {}
+        log = _log(tenant, said, changed, erased)
         return part_of(log, found, since=since, limit=limit, newest=_newest(counter))
 
     def mark_copies(self, tenants: Sequence[str | None], *, unfinished: bool) -> None:
         """Mark tenants as unfinished or finished copies."""
         steps: list[Step] = []
-        for tenant in sorted(tenants, key=_bytes_of):
-            name = _bytes_of(tenant)
-            steps += [of_tenant(tenant), *([(_NEW_COUNTER, [name])] if unfinished else []), (_MARK, [unfinished, name])]
+        for tenant in sorted(tenants, key=bytes_of):
+            steps += in_tenant(tenant, *([_NEW_COUNTER] if unfinished else []), _MARK, copying=unfinished)
         self._server.write(lambda _: Ending(None, steps))
 
     @_guarded
     def copied(self, tenant: str | None) -> int | None:
         """Return the number up to which an unfinished copy is complete."""
-        found = self._server.read(tenant, (_COPIED, [_bytes_of(tenant)]))
-        return int(found[0][0][0]) if found and found[0] else None
+        until: int | None = _value(self._server.read(tenant, _COPIED)[0])
+        return until
 
     @_guarded
     def put_log_part(self, tenant: str | None, part: LogPart) -> None:
@@ -1169,12 +1135,11 @@ class PostgresEngine:
     def check(self, progress: Progress) -> Sequence[Finding]:
         """Check the rows of every tenant."""
         try:
-            found = self._server.read(None, of_all(), (_TENANTS, ()))
+            tenants = _tenants(self._server.read(None, SEE_ALL, _TENANTS)[1])
+            if not tenants and not self._server.format_version():
+                return [no_store(self._server.name, "check the address and its schema")]
         except NewerVersionError as error:
             return [finding_of(error, self._server.name)]
-        if found is None:
-            return [no_store(self._server.name, "check the address and its schema")]
-        tenants = [name.decode() or None for (name,) in found[1]]
         findings = list(checked_tenants(self, tenants, progress))
         for tenant in tenants:
             findings += self._left_over(tenant)
@@ -1183,8 +1148,7 @@ class PostgresEngine:
     def _left_over(self, tenant: str | None) -> Iterator[Finding]:
         """Yield the vectors of a tenant that belong to nothing, and its pending erasures."""
         part = tenant_words(tenant)
-        stray = self._server.read(tenant, (_STRAY, [_bytes_of(tenant)])) or [[(0,)]]
-        if count := stray[0][0][0]:
+        if count := _value(self._server.read(tenant, _STRAY)[0]):
             yield remakeable_vectors(part, f"{count} vector(s) belong to no assertion")
         if count := len(self._notes(tenant)):
             yield pending_erasure(
@@ -1201,31 +1165,27 @@ class PostgresEngine:
     def use_outlines(self, version: int) -> None:
         """Set the version of the outlines in use."""
         self._outlines = version
-        stored = self._outlines_version()
+        stored = _value(self._server.read(None, _OUTLINES)[0])
         if stored is not None and stored != version:
             # Those of the other version are written over one by one, as readers make new ones.
-            self._server.write(lambda _: Ending(None, [(_SET, ["outlines", str(version)])]))
-
-    def _outlines_version(self) -> int | None:
-        found = self._server.read(None, (_OUTLINES, ()))
-        return int(found[0][0][0]) if found and found[0] else None
+            self._server.write(lambda _: Ending(None, [_set("outlines", str(version))]))
 
     @_guarded
     def put_outlines(self, tenant: str | None, outlines: Mapping[int, Outline]) -> None:
         """Store outlines of a tenant's assertions."""
 
         def put(session: Session) -> Ending[None]:
-            wanted = (_FOR_OUTLINES, [_bytes_of(tenant), list(outlines)])
-            meta, *_, rows = session.ask((_META, ()), *_locked_counter(tenant), wanted)
+            wanted = in_tenant(tenant, _COUNTER, _FOR_OUTLINES, seqs=list(outlines))
+            meta, *_, rows = session.ask((_META, {}), *wanted)
             version = _Meta.of(meta).outlines
             version = self._outlines if version is None else version
-            kept: list[_OutlineRow] = []
+            part = _Part(tenant)
             for seq, packed_id, record_id, at, check in rows:
                 id, outline = assertion_id(packed_id, seq), outlines[seq]
                 if outline.version == version:
                     body = outline_body(seq, id, record_of(record_id, id), moment_at(at), outline)
-                    kept.append((seq, check, outline, body))
-            return Ending(None, _outlines_steps(tenant, kept) if kept else [])
+                    part.outline(outline, check, body, seq)
+            return Ending(None, part.row_steps())
 
         if outlines:
             self._server.write(put)
@@ -1233,21 +1193,23 @@ class PostgresEngine:
     @_guarded
     def outlined(self, tenant: str | None, since: int, limit: int) -> Outlined:
         """Return a tenant's log after a sequence number, with outlines in place of assertions."""
-        name, since, limit = _bytes_of(tenant), _bounded(since), min(limit, MAX_SEQ)
-        wanted = -1 if self._outlines is None else self._outlines
-        until = [name, since, limit - 1, MAX_SEQ]
-        steps: list[Step] = [
-            (_NEWEST, [name]),
-            (_OUTLINED, [wanted, name, since, limit]),
-            (_SHARED, [name, name, since, wanted, *until]),
-            (f"{_CHANGED} AND s.seq <= {_UNTIL}", [name, since, *until]),
-            (f"{_ERASED} AND d.seq <= {_UNTIL}", [name, since, *until]),
-        ]
-        if since == 0:
-            steps.append((_SUMS, [name, wanted, name, wanted, name, name]))
-        counter, rows, parts, changed, erased, *sums = self._server.read(tenant, *steps) or [[]] * 5
+        since, limit = _bounded(since), min(limit, MAX_SEQ)
+        counter, rows, parts, changed, erased, *sums = self._server.read(
+            tenant,
+            _NEWEST,
+            _OUTLINED,
+            _SHARED,
+            f"{_CHANGED} AND s.seq <= {_UNTIL}",
+            f"{_ERASED} AND d.seq <= {_UNTIL}",
+            *([_SUMS] if since == 0 else []),
+            since=since,
+            limit=limit,
+            version=-1 if self._outlines is None else self._outlines,
+            others=limit - 1,
+            most=MAX_SEQ,
+        )
         if sums:
-            _check_sum(sums[0][0][0], counter)
+            _check_sum(sums[0], counter)
         there = [row for row in rows if row[2] is not None]
         shared: dict[bytes, bytes] = dict(parts)
         return read_outlines(
@@ -1255,38 +1217,38 @@ class PostgresEngine:
             [shared[digest] for _, digest, _ in there],
             [body for _, _, body in there],
             missing=[seq for seq, _, body in rows if body is None],
-            rest=_log(name, [], changed, erased),
+            rest=_log(tenant, [], changed, erased),
             until=rows[-1][0] if len(rows) == limit else _newest(counter),
         )
 
     @_guarded
     def recorded(self, tenant: str | None, seqs: Sequence[int]) -> tuple[Sequence[Recorded | None], int]:
         """Return assertions of a tenant by sequence number, and its newest one."""
-        name, wanted = _bytes_of(tenant), [seq for seq in set(seqs) if 0 < seq <= MAX_SEQ]
-        rows, counter = self._server.read(tenant, (_NUMBERED, [name, wanted]), (_NEWEST, [name])) or [[], []]
+        wanted = [seq for seq in set(seqs) if 0 < seq <= MAX_SEQ]
+        rows, counter = self._server.read(tenant, _NUMBERED, _NEWEST, seqs=wanted)
         found = {item.seq: item for item in map(_read_recorded, rows)}
         if missing := [seq for seq in wanted if seq not in found]:
-            left = self._server.read(tenant, (_LEFT, [name, missing])) or [[]]
-            if left[0]:
-                raise CorruptStoreError(
-                    f"the assertion number {left[0][0][0]} is lost: restore the store from a backup"
-                )
+            left = _value(self._server.read(tenant, _LEFT, seqs=missing)[0])
+            if left is not None:
+                raise CorruptStoreError(f"the assertion number {left} is lost: restore the store from a backup")
         return [found.get(seq) for seq in seqs], _newest(counter)
 
 
 def _delete(
     session: Session, record_ids: Collection[str], assertion_ids: Collection[str], tenant: str | None
 ) -> Ending[int]:
-    name, part = _bytes_of(tenant), _Part(tenant)
-    *_, counter, gone = session.ask(*_locked_counter(tenant), _named(name, record_ids, assertion_ids))
+    part = _Part(tenant)
+    wanted = {**_record_columns(record_ids), **_id_columns(assertion_ids)}
+    *_, counter, gone = session.ask(*in_tenant(tenant, _COUNTER, _NAMED, **wanted))
     if not gone:
         return Ending(0)
     newest = part.continue_from(counter)
-    part.take_from_sum(_delete_rows(session, name, gone))
+    part.sum -= _delete_rows(session, tenant, gone)
     ids = [assertion_id(id, seq) for seq, id, *_ in gone]
-    buried = part.bury([Tombstone(assertion_id=id, seq=seq) for seq, id in enumerate(ids, start=part.seq + 1)])
+    part.bury([Tombstone(assertion_id=id, seq=seq) for seq, id in enumerate(ids, start=part.seq + 1)])
     part.seq += len(ids)
-    return Ending(len(ids), [buried, (_NOTE, [name, part.seq]), *part.steps(TrackIndex(), 0, newest)], part.proof())
+    note = (_NOTE, {"tenant": bytes_of(tenant), "seq": part.seq})
+    return Ending(len(ids), [*part.steps(TrackIndex(), newest), note], part.proof())
 
 
 def _taken(
@@ -1307,18 +1269,18 @@ def _taken(
         clock: Clock of the store, which follows the times that arrive.
         bound: Embedder in use in this process, if any.
     """
-    name = _bytes_of(tenant)
     graves = [entry for entry in part.entries if isinstance(entry, Tombstone)]
-    wanted = _named(name, (), [grave.assertion_id for grave in graves])
-    stored, *_, counter, gone = session.ask((_META, ()), *_locked_counter(tenant), wanted)
+    wanted = {**_record_columns(()), **_id_columns(grave.assertion_id for grave in graves)}
+    stored, *_, counter, gone = session.ask((_META, {}), *in_tenant(tenant, _COUNTER, _NAMED, **wanted))
     check_part(part, tenant, counter[0][0] if counter and counter[0][3] else None)
     meta = _Meta.of(stored)
+    check_vectors([row.vector for row in rows], meta.embedder, bound)
     said = {entry.id for entry in part.entries if isinstance(entry, Recorded)}
     changed = [entry.assertion_id for entry in part.entries if isinstance(entry, StateChange)]
     target, index = _Part(tenant, list(rows), [id for id in changed if id not in said]), TrackIndex()
-    deleted = _delete_rows(session, name, gone) if gone else 0
+    deleted = _delete_rows(session, tenant, gone) if gone else 0
     target.take_in(iter(session.ask(*target.questions())), index, clock)
-    target.take_from_sum(deleted)
+    target.sum -= deleted
     new = iter(rows)
     for entry in part.entries:
         if isinstance(entry, Tombstone):
@@ -1327,26 +1289,33 @@ def _taken(
         clock.reached(entry.recorded_at, tenant)
         if isinstance(entry, StateChange):
             target.change(entry, joined=joined)
-            continue
-        row = next(new)
-        vector = None if row.vector is None else meta.storable(row.vector, bound)
-        target.append(row, entry, vector, joined=joined, outlines=None)
+        else:
+            target.append(next(new), entry, meta, joined=joined)
     target.seq = part.until
-    buried = [target.bury(graves)] if graves else []
-    newest = _newest_time(clock, tenant)
-    proof = [*_locked_counter(tenant), (_HAS_ARRIVED, [name, part.until])]
-    return Ending(None, [*buried, *target.steps(index, meta.binding, newest)], proof)
+    target.bury(graves)
+    steps = target.steps(index, _newest_time(clock, tenant))
+    return Ending(None, steps, in_tenant(tenant, _COUNTER, _HAS_ARRIVED, seq=part.until))
 
 
 def _bounded(since: int) -> int:
     return min(max(since, 0), MAX_SEQ)
 
 
-def _log(tenant: bytes, said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row] = ()) -> list[LogEntry]:
+def _value(rows: Sequence[Row]) -> Any:
+    """Return the value that a statement asks for; None if there is none."""
+    return rows[0][0] if rows else None
+
+
+def _tenants(rows: Sequence[Row]) -> list[str | None]:
+    return [name.decode() or None for (name,) in rows]
+
+
+def _log(tenant: str | None, said: Sequence[Row], changed: Sequence[Row], erased: Sequence[Row] = ()) -> list[LogEntry]:
+    name = bytes_of(tenant)
     return in_order(
         map(_read_recorded, said),
-        (_read_state(tenant, row) for row in changed),
-        (_read_tombstone(tenant, row) for row in erased),
+        (_read_state(name, row) for row in changed),
+        (_read_tombstone(name, row) for row in erased),
     )
 
 
@@ -1358,19 +1327,24 @@ def _newest(counter: Sequence[Row]) -> int:
     return int(counter[0][0]) if counter else 0
 
 
-def _check_sum(total: Any, counter: Sequence[Row]) -> None:
+def _check_sum(total: Sequence[Row], counter: Sequence[Row]) -> None:
     """Check that the rows of a tenant are complete.
 
     Raises:
         CorruptStoreError: A row was lost or changed.
     """
-    if int(total) != (counter[0][1] if counter else 0):
+    if total and int(_value(total)) != (counter[0][1] if counter else 0):
         raise CorruptStoreError("rows of the store were lost or changed: restore it from a backup")
 
 
 def _bind(session: Session, identity: EmbedderIdentity, *, replace: bool) -> Ending[None]:
     """Bind the store to an embedder. The vectors of earlier bindings stay until they are written over."""
-    meta = _Meta.of(session.ask((_META, ()))[0])
+    meta = _Meta.of(session.ask((_META, {}))[0])
     if not binds_anew(meta.embedder, identity, replace=replace):
         return Ending(None)
-    return Ending(None, [(_SET, ["embedder", written_embedder(identity)]), (_SET, ["binding", str(meta.binding + 1)])])
+    return Ending(None, [_set("embedder", written_embedder(identity)), _set("binding", str(meta.binding + 1))])
+
+
+def _set(key: str, value: str) -> Step:
+    """Return the step that changes a setting of the store."""
+    return _SET, {"key": key, "value": value}

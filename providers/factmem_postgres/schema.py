@@ -28,8 +28,6 @@ TABLES: Final = (
 )
 """Tables with rows of tenants; ``meta`` and ``versions`` have none."""
 
-_OF_TENANT: Final = "tenant = nullif(current_setting('factmem.tenant', true), '')::bytea"
-
 _FIRST: Final = """
 CREATE TABLE {schema}.meta(
   key text COLLATE "C" PRIMARY KEY,

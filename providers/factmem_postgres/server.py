@@ -12,7 +12,7 @@ import hashlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
@@ -115,8 +115,8 @@ def _own_error(error: psycopg.Error, name: str, *, lost: bool) -> FactMemError:
 
 
 Row: TypeAlias = tuple[Any, ...]
-Step: TypeAlias = tuple[str | sql.Composed, Sequence[Any]]
-"""A statement, which names its tables as ``{schema}.table``, and its arguments; or a setting, with its value in it."""
+Step: TypeAlias = tuple[str | sql.Composed, Mapping[str, Any]]
+"""A statement that names its tables as ``{schema}.table``, and its arguments by name; or a setting with its value."""
 
 _Connection: TypeAlias = psycopg.Connection[Row]
 
@@ -140,9 +140,8 @@ _TURN: Final = "250ms"
 """Longest wait of one try to read."""
 _IDLE_TIMEOUT: Final = sql.SQL("SET LOCAL idle_in_transaction_session_timeout = {}")
 _OF_TENANT: Final = sql.SQL("SET LOCAL factmem.tenant = {}")
-_OF_ALL: Final = "SET LOCAL factmem.tenants = 'all'"
-_SHARED: Final = "SELECT pg_advisory_xact_lock_shared(%s)"
-_EXCLUSIVE: Final = "SELECT pg_advisory_xact_lock(%s)"
+_SHARED: Final = "SELECT pg_advisory_xact_lock_shared(%(lock)s)"
+_EXCLUSIVE: Final = "SELECT pg_advisory_xact_lock(%(lock)s)"
 
 _THERE: Final = "SELECT to_regclass('{schema}.versions') IS NOT NULL, current_setting('server_encoding')"
 _VERSIONS: Final = (
@@ -152,15 +151,27 @@ _VERSIONS: Final = (
 _VERSION: Final = "SELECT coalesce(max(version), 0) FROM {schema}.versions"
 
 
-def of_tenant(tenant: str | None) -> Step:
-    """Return the step that lets the following ones see the rows of a tenant, and no others."""
-    name = "\\x" + (tenant or "").encode(errors="surrogatepass").hex()
-    return _OF_TENANT.format(sql.Literal(name)), ()
+SEE_ALL: Final = "SET LOCAL factmem.tenants = 'all'"
+"""Setting that lets the following statements see the counters of all tenants."""
 
 
-def of_all() -> Step:
-    """Return the step that lets the following ones see the counters of all tenants."""
-    return _OF_ALL, ()
+def bytes_of(text: str | None) -> bytes:
+    """Return a name as it is stored; the empty one stands for None."""
+    return (text or "").encode(errors="surrogatepass")
+
+
+def in_tenant(tenant: str | None, *statements: str, **arguments: Any) -> list[Step]:
+    """Return the step that lets the following ones see the rows of a tenant and no others, and steps that follow.
+
+    Args:
+        tenant: Tenant.
+        statements: Statements of the steps that follow.
+        arguments: Arguments of all of these; ``tenant`` is the name of the tenant.
+    """
+    name = bytes_of(tenant)
+    setting = _OF_TENANT.format(sql.Literal(f"\\x{name.hex()}"))
+    given = {"tenant": name, **arguments}
+    return [(setting, {}), *((statement, given) for statement in statements)]
 
 
 @attrs.frozen
@@ -259,10 +270,10 @@ class Server:
         self._lock = int.from_bytes(digest, signed=True)
         wait = round(address.timeout * 1000)
         self._opening: Sequence[Step] = (
-            (_BEGIN_TO_WRITE, ()),
-            (_LOCK_TIMEOUT.format(sql.Literal(f"{wait}ms")), ()),
-            (_IDLE_TIMEOUT.format(sql.Literal(f"{6 * wait}ms")), ()),
-            (_DURABLE, ()),
+            (_BEGIN_TO_WRITE, {}),
+            (_LOCK_TIMEOUT.format(sql.Literal(f"{wait}ms")), {}),
+            (_IDLE_TIMEOUT.format(sql.Literal(f"{6 * wait}ms")), {}),
+            (_DURABLE, {}),
         )
         self._texts: dict[str, bytes] = {}
         self._guard = threading.Lock()
@@ -270,13 +281,18 @@ class Server:
         self._closed = False
         self._ready = False
 
-    def read(self, tenant: str | None, *steps: Step) -> list[list[Row]] | None:
-        """Return the rows of each statement, in one state of the store and one round trip; None if there is no store.
+    def read(self, tenant: str | None, *statements: str, **arguments: Any) -> list[list[Row]]:
+        """Return the rows of each statement, in one state of the store and one round trip; none if there is no store.
+
+        Args:
+            tenant: See `in_tenant`.
+            statements: See `in_tenant`.
+            arguments: See `in_tenant`.
 
         Raises:
             ProviderError: See `AgentMemoryProvider.load`.
         """
-        return self._attempts(partial(self._read, steps=[of_tenant(tenant), *steps]))
+        return self._attempts(partial(self._read, steps=in_tenant(tenant, *statements, **arguments)))
 
     def write(self, work: Callable[[Session], Ending[T]], *, exclusive: bool = False) -> T:
         """Call ``work`` in a transaction, commit it, and return its result; the first write creates the store.
@@ -298,7 +314,7 @@ class Server:
             if doubtful is not None and self._landed(connection, doubtful):
                 return doubtful.result
             lock = _EXCLUSIVE if exclusive else _SHARED
-            opening = [*self._opening, (lock, [self._lock])]
+            opening = [*self._opening, (lock, {"lock": self._lock})]
             doubtful = work(Session(partial(self._ask, connection), opening))
             if doubtful.steps:
                 self._commit(connection, doubtful.steps)
@@ -450,9 +466,9 @@ class Server:
             return error
         return StoreUnavailableError(f"all connections to {self.name} are in use: open it with a larger pool_size")
 
-    def _read(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]] | None:
+    def _read(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
         if not self._prepare(connection, create=False):
-            return None
+            return [[] for _ in steps[1:]]
         return self._read_in_turns(connection, steps)[1:]
 
     def _read_in_turns(self, connection: _Connection, steps: Sequence[Step]) -> list[list[Row]]:
@@ -462,10 +478,10 @@ class Server:
         cancelled call ends soon.
         """
         ends = time.monotonic() + self._address.timeout
-        opening: Sequence[Step] = ((_BEGIN_TO_READ, ()), (_LOCK_TIMEOUT.format(sql.Literal(_TURN)), ()))
+        opening: Sequence[Step] = ((_BEGIN_TO_READ, {}), (_LOCK_TIMEOUT.format(sql.Literal(_TURN)), {}))
         while True:
             try:
-                return self._ask(connection, [*opening, *steps, ("COMMIT", ())])[len(opening) : -1]
+                return self._ask(connection, [*opening, *steps, ("COMMIT", {})])[len(opening) : -1]
             except psycopg.errors.LockNotAvailable:
                 connection.rollback()
                 if time.monotonic() >= ends:
@@ -524,14 +540,14 @@ class Server:
             NewerVersionError: A newer factmem made them.
             CapabilityError: The database cannot hold every text.
         """
-        (((there, encoding),),) = ask([(_THERE, ())])
+        (((there, encoding),),) = ask([(_THERE, {})])
         if encoding != "UTF8":
             raise CapabilityError(
                 f"{self.name} has the encoding {encoding}: create it with  createdb --encoding UTF8 -T template0"
             )
         if not there:
             return 0
-        (((version,),),) = ask([(_VERSION, ())])
+        (((version,),),) = ask([(_VERSION, {})])
         if version > len(MIGRATIONS):
             raise NewerVersionError(
                 f"the tables of {self.name} are of version {version}, newer than {len(MIGRATIONS)}: "
@@ -543,7 +559,7 @@ class Server:
         """Bring the tables up to date in one transaction; several processes may try at once."""
         with connection.transaction():
             connection.execute(_LOCK_TIMEOUT.format(sql.Literal(f"{round(self._address.timeout * 1000)}ms")))
-            connection.execute(_EXCLUSIVE, [self._lock])
+            connection.execute(_EXCLUSIVE, {"lock": self._lock})
             if connection.execute("SELECT to_regnamespace(%s)", [f'"{self.schema}"']).fetchone() == (None,):
                 connection.execute(self._text("CREATE SCHEMA {schema}"))
             connection.execute(self._text(_VERSIONS))

@@ -11,7 +11,7 @@ import apsw
 
 from factmem.errors import CorruptStoreError, MissingPackageError, StoreUnavailableError
 from factmem.private_files import create_file, is_read_only, make_folders
-from factmem_sqlite_vec.schema import MAGIC, check_header, is_only_begun
+from factmem_sqlite_vec.schema import MAGIC, check_header, page_size
 
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Suffixes of the files that SQLite puts beside a database."""
@@ -43,8 +43,11 @@ class PageCodec:
         return check_header(path)
 
     def is_only_begun(self, path: Path) -> bool:
-        """Return whether a file has no table yet (see `factmem_sqlite_vec.schema.is_only_begun`)."""
-        return is_only_begun(path)
+        """Return whether a file has no table yet: its creator may have died and left a rollback journal.
+
+        Such a file cannot be read without permission to write; SQLite empties it for the next process that has it.
+        """
+        return path.stat().st_size <= page_size(path)
 
     def begin(self, path: Path) -> None:
         """Create the folders of a database, the files that it needs, and an empty file for itself."""

@@ -21,7 +21,7 @@ import functools
 import itertools
 import json
 import zlib
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, assert_never
@@ -43,6 +43,7 @@ from factmem.providers.sql_rows import (
     NewRow,
     PreparedRow,
     binds_anew,
+    check_vectors,
     checksum,
     damaged_vectors,
     in_order,
@@ -59,7 +60,6 @@ from factmem.providers.sql_rows import (
     read_outlines,
     row_sum,
     seq_of,
-    stored_vector,
     unpack_id,
     unpack_moment,
     unpack_record_id,
@@ -242,7 +242,7 @@ class _NewSums:
     """Changes of sums in one transaction."""
 
     def __init__(self) -> None:
-        self._added: list[tuple[bytes, bytes | str, int]] = []
+        self._totals: Counter[tuple[bytes, bytes | str]] = Counter()
 
     def add(self, checksum: int, tenant: str, track: tuple[bytes, bytes] | None = None) -> None:
         """Add or subtract a row.
@@ -252,28 +252,22 @@ class _NewSums:
             tenant: Tenant of the row.
             track: `keyed` digests of its place and its keyword, if it is read with a place.
         """
-        self._added.append((_OF_TENANTS, tenant, checksum))
+        self._totals[_OF_TENANTS, tenant] += checksum
         if track is not None:
-            self._added.append((*track, checksum))
+            self._totals[track] += checksum
 
     def add_vector(self, seq: int, vector: bytes, tenant: str, sign: int = 1) -> None:
         """Add a vector of an assertion, or subtract a deleted one; see `sum_of_vectors`."""
-        self._added.append((OF_VECTORS, tenant, sign * zlib.crc32(vector, seq)))
+        self._totals[OF_VECTORS, tenant] += sign * zlib.crc32(vector, seq)
 
-    def advance(self, tenant: str, by: int) -> None:
-        """Raise the last sequence number of a tenant."""
-        self._added += [(place, tenant, by) for place in LAST_SEQS]
-
-    def take_slots(self, number: int) -> None:
-        """Raise the number of slots in use."""
-        self._added.append((_OF_SLOTS, "", number))
+    def count(self, places: Iterable[bytes], keyword: str, by: int) -> None:
+        """Raise numbers that are kept in the place of sums."""
+        for place in places:
+            self._totals[place, keyword] += by
 
     def write(self, connection: apsw.Connection) -> None:
         """Write the changes. A sum of 0 is deleted, and the keyword with it."""
-        totals = defaultdict[tuple[bytes, bytes | str], int](int)
-        for place, keyword, number in self._added:
-            totals[place, keyword] += number
-        rows = [(*key, total) for key, total in totals.items() if total]
+        rows = [(*key, total) for key, total in self._totals.items() if total]
         for start in range(0, len(rows), _MOST_AT_ONCE):
             some = rows[start : start + _MOST_AT_ONCE]
             connection.execute(
@@ -475,7 +469,7 @@ class _Batch:
         self._clock = clock
         self.sums: _NewSums = _NewSums()
         self.embedder: EmbedderIdentity | None = known.embedder
-        self._bound = self.embedder if bound == self.embedder else bound
+        self._bound = bound
         self._index = TrackIndex()
         self._plan = Planner(clock, lambda _: self._index, self._last_of, new_ids)
         self._rows: list[Row] = []
@@ -492,15 +486,13 @@ class _Batch:
         Raises:
             FactMemError: See `KeepsLog.append`; the batch continues without it.
         """
-        vectors = {
-            id(row): self.storable(row.vector) for row in rows if isinstance(row, NewRow) and row.vector is not None
-        }
+        check_vectors([row.vector for row in rows if isinstance(row, NewRow)], self.embedder, self._bound)
         self._look_up(rows)
         receipts, planned = self._plan.plan(rows)
         for each in planned:
             match each:
                 case Planned(item=NewRow() as row, entry=Recorded() as recorded):
-                    self._write(row, recorded, vectors.get(id(row)), joined=each.joined)
+                    self._write(row, recorded, joined=each.joined)
                 case Planned(entry=StateChange() as change):
                     self._write_state(change, each.item.tenant, joined=each.joined)
         return receipts
@@ -517,6 +509,7 @@ class _Batch:
             FactMemError: See `KeepsLog.put_log_part`.
         """
         check_part(part, tenant, _copied(self.connection, tenant))
+        check_vectors([row.vector for row in rows], self.embedder, self._bound)
         self.enter(tenant)
         new = iter(rows)
         try:
@@ -524,7 +517,11 @@ class _Batch:
                 self._plan.last[tenant] = entry.seq
                 match entry:
                     case Recorded():
-                        self._take_assertion(next(new), entry)
+                        row = next(new)
+                        self._clock.reached(entry.recorded_at, tenant)
+                        self._flush()
+                        self._find([row])
+                        self._write(row, entry, joined=self._index.take(entry, tenant))
                     case StateChange():
                         self._clock.reached(entry.recorded_at, tenant)
                         self._look_up_state(entry.assertion_id, tenant)
@@ -539,27 +536,16 @@ class _Batch:
             raise misfit() from None
         self._plan.last[tenant] = part.until
 
-    def _take_assertion(self, row: NewRow, recorded: Recorded) -> None:
-        self._clock.reached(recorded.recorded_at, row.tenant)
-        self._flush()
-        self._find([row])
-        joined = self._index.take(recorded, row.tenant)
-        self._write(row, recorded, None if row.vector is None else self.storable(row.vector), joined=joined)
-
-    def storable(self, vector: NDArray[np.float32]) -> bytes:
-        """Return the stored form of a vector; see `factmem.providers.sql_rows.stored_vector`."""
-        return stored_vector(vector, self.embedder, self._bound)
-
     def finish(self) -> None:
         """Write the collected rows, and the last sequence numbers."""
         self._flush()
         if self._vectors:
             _write_slots(self.connection, self._known.slots, self._vectors)
-            self.sums.take_slots(len(self._vectors))
+            self.sums.count([_OF_SLOTS], "", len(self._vectors))
             self._known.slots += len(self._vectors)
         for tenant, seq in self._plan.last.items():
             if seq != (before := self._last_of(tenant)):
-                self.sums.advance(tenant or "", seq - before)
+                self.sums.count(LAST_SEQS, tenant or "", seq - before)
                 self._known.seqs[tenant] = seq
         self.sums.write(self.connection)
 
@@ -721,19 +707,17 @@ class _Batch:
         )
         return wider
 
-    def _write(self, row: NewRow, recorded: Recorded, vector: bytes | None, *, joined: bool) -> None:
+    def _write(self, row: NewRow, recorded: Recorded, *, joined: bool) -> None:
         said, seq = recorded.assertion, recorded.seq
         if said is not row.assertion:
             row = row.said_otherwise(said)
         name, tenant = _track_name(row), row.tenant
-        track = self._known.tracks.get(name) or self._track(row)
+        track = self._track(row)
         if track is None:
             keys = [keyed(self._known.key, part) for part in name]
             self.connection.execute("INSERT INTO tracks(place, keyword, owner, shapes) VALUES (?, ?, ?, '[]')", keys)
             track = _Track(self.connection.last_insert_rowid(), (keys[0], keys[1]), None, ())
-        if joined and said.shape not in track.shapes:
-            track = self._widened(track, said)
-        self._known.tracks[name] = track
+        self._known.tracks[name] = track = self._widened(track, said) if joined else track
         slot, fingerprint = self._hashed(row)
         id, record_id, now = recorded.id, recorded.record_id, recorded.recorded_at
         check = checksum(seq, id, record_id, now.isoformat(), row.partial_checksum)
@@ -752,7 +736,7 @@ class _Batch:
                 check,
                 joined,
                 self._head(track, row.head, None if outline is None else outline.shared),
-                None if vector is None else self._slot(seq, tenant or "", vector),
+                None if row.vector is None else self._slot(seq, tenant or "", row.vector.tobytes()),
                 None if outline is None else outline_body(seq, id, record_id, now, outline),
                 row.doc,
             )
@@ -779,11 +763,12 @@ class _Batch:
         )
         self.sums.add(row_sum(change.seq, key & SEQ_MASK, *written), tenant or "", track.sums)
 
-    def replace_vectors(self, tenant: str | None, vectors: Mapping[int, bytes]) -> None:
+    def replace_vectors(self, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Replace vectors of a tenant, by sequence number; numbers without an assertion are ignored."""
+        check_vectors(vectors.values(), self.embedder, self._bound)
         base, name = self._base_of(tenant), tenant or ""
-        for seq, vector in vectors.items():
-            key = base + (seq & SEQ_MASK)
+        for seq, row in vectors.items():
+            key, vector = base + (seq & SEQ_MASK), row.tobytes()
             for (slot,) in select(self.connection, "SELECT vector FROM assertions WHERE seq = ?", (key,)):
                 if slot is not None:
                     self._replace(slot, key, name, vector)
@@ -1157,7 +1142,7 @@ class SqliteEngine:
     @_writes
     def put_vectors(self, batch: _Batch, tenant: str | None, vectors: Mapping[int, NDArray[np.float32]]) -> None:
         """Store vectors of a tenant's assertions."""
-        batch.replace_vectors(tenant, {seq: batch.storable(unit_vector(vector)) for seq, vector in vectors.items()})
+        batch.replace_vectors(tenant, {seq: unit_vector(vector) for seq, vector in vectors.items()})
 
     def vectors(self, tenant: str | None, since: int) -> tuple[Sequence[int], NDArray[np.float32]]:
         """Return the vectors of a tenant.
@@ -1239,7 +1224,25 @@ class SqliteEngine:
         self, connection: apsw.Connection, tenant: str | None, since: int, limit: int | None, *, vectors: bool
     ) -> LogPart:
         """Return a part of the log of a tenant."""
-        return _part(connection, tenant, since, limit, vectors=vectors)
+        if since <= 0:
+            _check_complete(connection, tenant)
+        log, most = _of_tenant(connection, tenant, since), -1 if limit is None else limit + 1
+        said = select(
+            connection,
+            f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
+            (*log, most),
+        )
+        entries = _log(said, _changed(connection, log, most), _erased(connection, log, most))
+        part = part_of(entries, {}, since=since, limit=limit, newest=newest_seq(connection, tenant))
+        identity = _bound_embedder(connection) if vectors else None
+        if identity is None:
+            return part
+        found: dict[int, NDArray[np.float32]] = {}
+        keys, slots = _slots_of(connection, _of_tenant(connection, tenant, since, part.until))
+        seqs = (keys & SEQ_MASK).tolist()
+        for places, rows in _read_slots(connection, slots, identity.dimension):
+            found.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
+        return attrs.evolve(part, vectors=found)
 
     @_writes
     def mark_copies(self, batch: _Batch, tenants: Sequence[str | None], *, unfinished: bool) -> None:
@@ -1425,29 +1428,6 @@ class SqliteEngine:
 def _bound_embedder(connection: apsw.Connection) -> EmbedderIdentity | None:
     found = select(connection, "SELECT value FROM meta WHERE key = 'embedder'")
     return read_embedder(found[0][0]) if found else None
-
-
-def _part(connection: apsw.Connection, tenant: str | None, since: int, limit: int | None, *, vectors: bool) -> LogPart:
-    """See `factmem.providers.threaded.Engine.log_part`."""
-    if since <= 0:
-        _check_complete(connection, tenant)
-    log, most = _of_tenant(connection, tenant, since), -1 if limit is None else limit + 1
-    said = select(
-        connection,
-        f"SELECT {_ASSERTION_COLUMNS} FROM assertions a WHERE a.seq > ? AND a.seq <= ? ORDER BY a.seq LIMIT ?",
-        (*log, most),
-    )
-    entries = _log(said, _changed(connection, log, most), _erased(connection, log, most))
-    part = part_of(entries, {}, since=since, limit=limit, newest=newest_seq(connection, tenant))
-    identity = _bound_embedder(connection) if vectors else None
-    if identity is None:
-        return part
-    found: dict[int, NDArray[np.float32]] = {}
-    keys, slots = _slots_of(connection, _of_tenant(connection, tenant, since, part.until))
-    seqs = (keys & SEQ_MASK).tolist()
-    for places, rows in _read_slots(connection, slots, identity.dimension):
-        found.update({seqs[place]: row for place, row in zip(places.tolist(), rows, strict=True)})
-    return attrs.evolve(part, vectors=found)
 
 
 def _changed(connection: apsw.Connection, part: tuple[int, int], limit: int = -1) -> list[Row]:

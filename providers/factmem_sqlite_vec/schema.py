@@ -358,14 +358,11 @@ def check_header(path: Path) -> bool:
     return True
 
 
-def is_only_begun(path: Path) -> bool:
-    """Return whether a file has no table yet: the process that created it may have died and left a rollback journal.
-
-    Such a file cannot be read without permission to write; SQLite empties it for the next process that has it.
-    """
+def page_size(path: Path) -> int:
+    """Return the size of the pages of a database, in bytes."""
     with path.open("rb") as file:
-        page_size = int.from_bytes(file.read(_HEADER_BYTES)[16:18])
-    return path.stat().st_size <= (page_size if page_size > 1 else 65536)
+        size = int.from_bytes(file.read(_HEADER_BYTES)[16:18])
+    return size if size > 1 else 65536
 
 
 def found_version(connection: apsw.Connection, name: str) -> int:
