@@ -137,6 +137,7 @@ def with_facts_from_memory(
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not {kind_of(node)}", path="$.node")
+    named = functools.wraps(node)  # by the node's signature, LangGraph passes config, runtime, store and writer
     if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def with_facts_from_memory(
             update = await node(_shown(given, state, history), *args, **kwargs)
             return _without_block(update, state.messages(given), history)
 
-        return _named_as(node, awaited)
+        return cast("_NodeT", named(awaited))
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity, said = who(given), [*state.messages(given)]
@@ -153,13 +154,7 @@ def with_facts_from_memory(
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 
-    return _named_as(node, called)
-
-
-def _named_as(node: _NodeT, wrapper: Any) -> _NodeT:
-    """Return a wrapper with the signature of a node, by which LangGraph passes config, runtime, store and writer."""
-    named: Any = functools.wraps(node)(wrapper)
-    return cast("_NodeT", named)
+    return cast("_NodeT", named(called))
 
 
 def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
