@@ -159,7 +159,8 @@ def with_facts_from_memory(
 
 def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
     """Return a copy of a state with another history."""
-    update = {name: _present(value) for name, value in access.update(history).items()}
+    wanted = access.update(history).items()
+    update = {name: _kept(value, lambda it: not isinstance(it, RemoveMessage)) for name, value in wanted}
     if isinstance(given, Mapping):
         return {**given, **update}
     shown = copy.copy(given)
@@ -168,8 +169,8 @@ def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
     return shown
 
 
-def _present(value: Any) -> Any:
-    return [it for it in value if not isinstance(it, RemoveMessage)] if isinstance(value, list) else value
+def _kept(value: Any, keep: Callable[[Any], bool]) -> Any:
+    return list(filter(keep, value)) if isinstance(value, list) else value
 
 
 def _without_block(update: Any, before: Sequence[Any], history: Sequence[Any]) -> Any:
@@ -180,13 +181,9 @@ def _without_block(update: Any, before: Sequence[Any], history: Sequence[Any]) -
         case Command(update=inner):
             return dataclasses.replace(update, update=_without_block(inner, before, history))
         case Mapping():
-            return {name: _unless(value, blocks) for name, value in update.items()}
+            return {name: _kept(value, lambda message: id(message) not in blocks) for name, value in update.items()}
         case _:
             return update
-
-
-def _unless(value: Any, blocks: set[int]) -> Any:
-    return [message for message in value if id(message) not in blocks] if isinstance(value, list) else value
 
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:
