@@ -240,11 +240,6 @@ class ErasureSpecs(ProviderCase):
         await store.append(Append(assertion=again))
         assert sorted(await store.values(LANGUAGES)) == ["Ewe", "Sami"]
 
-    async def test_one_value_of_a_multiple_can_be_erased(self, store: Store) -> None:
-        thai, _ = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
-        await store.erase([thai.recorded.record_id])
-        assert await store.values(LANGUAGES) == ["Ewe"]
-
     async def test_what_is_left_is_a_tombstone_of_id_and_number(self, store: Store) -> None:
         erased = [await store.only(said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
         kept = await store.only(said(SEATS, 4))

@@ -75,7 +75,7 @@ class HistorySpecs(ProviderCase):
         for recorded in (city, seats):
             await store.append(request(recorded, RETRACTED, reason="said so"))
         seats_log = await store.log("seats")
-        assert [type(entry) for entry in seats_log] == [Recorded, StateChange]
+        assert seats_log[:-1] == [seats]
         change = seats_log[1]
         assert isinstance(change, StateChange)
         assert change.assertion_id == seats.id
@@ -112,6 +112,7 @@ class HistorySpecs(ProviderCase):
         receipts = [*await store.keep(said(CITY, "Oslo"), said(CITY, "Oslo")), *await store.keep(said(CITY, "Oslo"))]
         assert [receipt.new for receipt in receipts] == [True, False, False]
         assert [receipt.recorded for receipt in receipts] == await store.log() * 3
+        assert await store.version() == receipts[0].recorded.seq
 
     async def test_a_refused_assertion_takes_the_whole_transaction_with_it(self, store: Store) -> None:
         await store.keep(said(SEATS, 4))
@@ -160,11 +161,6 @@ class HistorySpecs(ProviderCase):
         receipts = await store.keep(*(said(LANGUAGES, value) for value in ("Thai", "Ewe", "Lao")))
         await store.change(receipts[1].recorded, RETRACTED)
         assert await store.values(LANGUAGES) == ["Thai", "Lao"]
-
-    async def test_what_is_retracted_stays_in_the_log(self, store: Store) -> None:
-        recorded = await store.only(said(CITY, "Oslo"))
-        await store.change(recorded, RETRACTED)
-        assert (await store.log())[0] == recorded
 
     async def test_a_removal_is_dated(self, store: Store) -> None:
         """A removal removes earlier values, and no later ones."""
@@ -571,12 +567,6 @@ class FeedSpecs(ProviderCase):
         foreign = attrs.evolve(request(here, RETRACTED), tenant="acme")
         await refused(RecordNotFoundError, store.append(foreign))
         assert await store.changes() == [here]
-
-    async def test_the_version_stands_still_when_nothing_is_written(self, store: Store) -> None:
-        await store.only(said(CITY, "Oslo"))
-        before = await store.version()
-        await store.only(said(CITY, "Oslo"))
-        assert await store.version() == before
 
     async def test_changes_are_complete_and_in_order(self, store: Store) -> None:
         recorded = [
