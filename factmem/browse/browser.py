@@ -39,6 +39,9 @@ _MOST_WAITING: Final = 200
 _LONGEST_BUDGET: Final = 8
 _USER: Final = MemorySubject("user")
 
+FIELDS: Final = {"scope": "scope", "subject": "about", "keyword": "concept", "category": "category", "source": "source"}
+"""The texts of a `Narrowing`, by their fields, and the words for them."""
+
 
 @attrs.frozen(kw_only=True)
 class Opened:

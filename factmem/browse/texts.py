@@ -73,14 +73,14 @@ def counted(number: int, what: str, many: str | None = None) -> str:
     return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
-_APART: Final = (AssertionState.QUARANTINED, AssertionState.RETRACTED)
+APART: Final = (AssertionState.QUARANTINED, AssertionState.RETRACTED)
 """States of a wish to forget that was not carried out: it waits on, or stays rejected."""
 
 
 def accepted(done: Sequence[Change]) -> str:
     """Return a sentence on accepted records, and on what the wishes to forget among them took back."""
     own = [change for change in done if change.previous is not None]
-    waiting = sum(change.record.state in _APART for change in own)
+    waiting = sum(change.record.state in APART for change in own)
     parts = [f"{counted(len(own) - waiting, 'record')} accepted"]
     if gone := len(done) - len(own):
         parts.append(f"{counted(gone, 'record')} forgotten as asked")

@@ -92,22 +92,13 @@ class _LazyGroup(TyperGroup):
 @functools.cache
 def _built(name: str) -> Any:
     """Return the command or the group of commands of an entry of `_COMMANDS`."""
-    target = _COMMANDS[name]
-    if isinstance(target, str):
-        settings: dict[str, Any] = {**_SETTINGS, "no_args_is_help": False, "add_completion": False}
-        alone = typer.Typer(**settings)
-        _add(alone, name, target)
-        return typer.main.get_command(alone)
-    group = typer.Typer(name=name, help=_GROUPS[name], add_completion=False, **_SETTINGS)
-    for command, function in target.items():
-        _add(group, command, function)
+    entry = _COMMANDS[name]
+    group = typer.Typer(name=name, help=_GROUPS.get(name), add_completion=False, **_SETTINGS)
+    for command, target in ({name: entry} if isinstance(entry, str) else entry).items():
+        module, _, function = target.partition(":")
+        run = getattr(importlib.import_module(f"factmem.cli.{module}"), function)
+        group.command(command, help=_documented(run)[0])(_command(run))
     return typer.main.get_command(group)
-
-
-def _add(group: typer.Typer, name: str, target: str) -> None:
-    module, _, function = target.partition(":")
-    run = getattr(importlib.import_module(f"factmem.cli.{module}"), function)
-    group.command(name, help=_documented(run)[0])(_command(run))
 
 
 app: Final = typer.Typer(
@@ -144,18 +135,15 @@ def _sign(function: Callable[..., None], parameters: Sequence[inspect.Parameter]
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in (context, *parameters)}
 
 
-def _global_options(ctx: typer.Context, version: bool, **given: Any) -> None:
-    ctx.obj = Session(**given)
-
-
-_VERSION: Final = inspect.Parameter(
-    "version",
-    _KEYWORD,
-    default=False,
-    annotation=Annotated[
+def _global_options(
+    ctx: typer.Context,
+    *,
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
-    ],
-)
+    ] = False,
+    **given: Any,
+) -> None:
+    ctx.obj = Session(**given)
 
 
 def _command(run: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -253,5 +241,5 @@ def _discard_output() -> None:
         os.close(nowhere)
 
 
-_sign(_global_options, [*_global_parameters(), _VERSION])
+_sign(_global_options, [*_global_parameters(), inspect.signature(_global_options, eval_str=True).parameters["version"]])
 app.callback()(_global_options)

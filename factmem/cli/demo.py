@@ -18,6 +18,7 @@ import anyio
 import attrs
 import typer
 from anyio import to_thread
+from rich.text import Text
 
 from factmem.abc.detector import Conversation
 from factmem.cli.ingest import About, Ingestion, keep_conversation
@@ -180,7 +181,8 @@ def _print_demo(
     out.print(f"  typed facts saved beside them: {typed}\n")
     out.print("Then a new process was asked:", style="bold")
     for answer in answers:
-        _print_answer(out, answer)
+        lines = [Text(answer.question, style="italic"), *map(Text, answer.text.splitlines()), Text("")]
+        print_block(out, "✓" if answer.right else "✗", lines)
     for leak in leaks:
         out.print(f"✗ {leak}", style="bold red")
     right = sum(answer.right for answer in answers)
@@ -200,10 +202,3 @@ def _print_next(out: Console, keep: Path | None) -> None:
     out.print("\n\nWhat to type next:", style="bold")
     for command, what in commands:
         out.print(f"  {command:<{width}}  # {what}", soft_wrap=True)
-
-
-def _print_answer(out: Console, answer: _Answer) -> None:
-    from rich.text import Text
-
-    lines = [Text(answer.question, style="italic"), *map(Text, answer.text.splitlines()), Text("")]
-    print_block(out, "✓" if answer.right else "✗", lines)

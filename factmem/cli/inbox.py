@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from factmem.browse.record_lines import record_block
-from factmem.browse.texts import counted, short_id
+from factmem.browse.texts import APART, counted, short_id
 from factmem.cli.ids import full_ids, lengthened
 from factmem.cli.options import PAGE_SIZE, IdsArgument, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes
@@ -16,7 +16,6 @@ from factmem.cli.progress import Tally, Watch, progress, tallied
 from factmem.cli.session import Session, in_words
 from factmem.errors import InvalidDataError, ModelError
 from factmem.json_form import attributes
-from factmem.records import AssertionState
 from factmem.values import Json
 
 if TYPE_CHECKING:
@@ -191,10 +190,7 @@ async def _decide(
 
     def render(out: Console) -> None:
         for change in changes:
-            waits = decision == "accept" and change.record.state in (
-                AssertionState.QUARANTINED,
-                AssertionState.RETRACTED,
-            )
+            waits = decision == "accept" and change.record.state in APART
             print_changes(out, [change], None if waits or change.previous is None else f"{decision}ed")
 
     session.show([attributes(change) for change in changes], render)

@@ -283,12 +283,10 @@ async def ingest(
     if trust and not documents:
         raise typer.BadParameter("--trust is for documents (.md, .txt): leave it out for conversations")
     outcomes: list[_Outcome] = []
-    if conversations:
-        async with session.provider() as provider:
-            if session.model is None:
-                outcomes.append(await _keep_conversations(session, provider, conversations, about))
-            else:
-                outcomes.append(await _read_with_model(session, provider, conversations, about, reading))
+    if conversations and session.model is None:
+        outcomes.append(await _keep_conversations(session, conversations, about))
+    elif conversations:
+        outcomes.append(await _read_with_model(session, conversations, about, reading))
     if documents:
         outcomes.append(await _keep_documents(session, documents, about, trust=trust))
     _show(session, outcomes)
@@ -399,12 +397,10 @@ def _print_documents(out: Console, session: Session, reports: Sequence[DocumentR
         out.print(f"ask it with  {question}", style="dim")
 
 
-async def _keep_conversations(
-    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn
-) -> _Outcome:
+async def _keep_conversations(session: Session, files: Sequence[Path], about: AboutIn) -> _Outcome:
     """Keep conversations word for word."""
     results = {file: Ingestion() for file in files}
-    async with session.memory(provider=provider, read_only=False) as memory:
+    async with session.provider() as provider, session.memory(provider=provider, read_only=False) as memory:
         given = await about(memory)
 
         async def keep(file: Path, conversation: Conversation) -> None:
@@ -434,7 +430,7 @@ def _print_files(out: Console, results: Mapping[Path, object], total: object) ->
 
 
 async def _read_with_model(
-    session: Session, provider: AgentMemoryProvider, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
+    session: Session, files: Sequence[Path], about: AboutIn, reading: ReadingOptions
 ) -> _Outcome:
     """Submit conversations to the language model, and wait until facts are detected in them.
 
@@ -445,7 +441,6 @@ async def _read_with_model(
     watch, costs = Watch(session), CostReport()
     results = {file: _Submitted() for file in files}
     async with session.memory(
-        provider=provider,
         read_only=False,
         asking=True,
         keep_words=reading.keep_words,

@@ -283,11 +283,7 @@ async def new_key(session: Session) -> None:
     from factmem.crypto import SecretKey
 
     text = SecretKey.generate().to_text()
-
-    def render(out: Console) -> None:
-        out.print(text, soft_wrap=True, highlight=False, markup=False)
-
-    session.show({"key": text}, render)
+    session.show_line({"key": text}, text)
 
 
 async def rotate_key(

@@ -344,12 +344,8 @@ def _words(block: Sequence[Token]) -> str:
         elif token.type == "html_block":
             lines += [[words] for words, _, _ in html_lines(token.content)]
         elif token.type == "inline":
-            lines[-1].append(_inline(token.children or []))
+            lines[-1].append("".join(map(_shown, token.children or [])).strip())
     return "\n".join(" | ".join(filter(None, line)) for line in lines if any(line))
-
-
-def _inline(tokens: Sequence[Token]) -> str:
-    return "".join(map(_shown, tokens)).strip()
 
 
 def _shown(token: Token) -> str:

@@ -739,9 +739,7 @@ def _words(value: Any) -> tuple[str | None, Mapping[str, Any]]:
         return None, {}
     for key in _TEXTS:
         match value.get(key):
-            case str() as text if text.strip():
-                return text, {name: item for name, item in value.items() if name != key}
-            case {"content": str() as text} if text.strip():  # LangMem wraps what it extracts
+            case (str() as text) | {"content": str() as text} if text.strip():  # LangMem wraps what it extracts
                 return text, {name: item for name, item in value.items() if name != key}
             case _:
                 continue

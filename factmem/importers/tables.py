@@ -73,31 +73,29 @@ def _csv_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem]
     with source.text() as text:
         first = text.readline(source.limits.row_chars)
         delimiter = "\t" if ".tsv" in source.path.name.lower() else max(",;\t", key=first.count)
-        lines = csv.DictReader(chain([first], text), delimiter=delimiter, strict=True)
+        lines = csv.reader(chain([first], text), delimiter=delimiter, strict=True)
         try:
-            header = lines.fieldnames or ()
+            header = next(lines, [])
         except csv.Error:
-            header = ()
+            header = []
         _check_columns(header, source, options, f", separated by {delimiter!r}")
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
-            fault, cells = None, dict[str, str]()
+            fault = None
             try:
                 cells = next(lines)
+                if cells and len(cells) != len(header):
+                    fault = f"the row has {len(cells)} cells, and the header {len(header)}"
             except StopIteration:
                 return
             except csv.Error:
                 fault = "not a row of CSV: its quotes are wrong, or it is too long"
-            beyond = cells.pop(None, ())  # type: ignore[call-overload]  # as `csv.DictReader` keeps them
-            number = sum(cell is not None for cell in cells.values()) + len(beyond)
-            if fault is None and number != len(header):
-                fault = f"the row has {number} cells, and the header {len(header)}"
-            where = f"line {lines.reader.line_num}"
-            if fault is None:
-                yield Row(where, {name: cell for name, cell in cells.items() if cell.strip()})
-            else:
+            where = f"line {lines.line_num}"
+            if fault is not None:
                 yield Problem(where, FileFormatError(fault, path=where))
+            elif cells:
+                yield Row(where, {name: cell for name, cell in zip(header, cells, strict=True) if cell.strip()})
 
 
 def _fact(row: Row, columns: Mapping[str, str], source: Source, options: ImportOptions) -> Iterator[Found]:

@@ -131,17 +131,13 @@ def _said(
 ) -> Iterator[Message]:
     """Yield the text and the tool results of a content, without thoughts and calls."""
     said_at = None if when is None else dt.datetime.fromtimestamp(when, dt.UTC)
-    parts = media_of(map(_bytes_of, filter(_is_media, content.parts or ())))
+    parts = media_of(_bytes_of(part) for part in content.parts or () if part.inline_data or part.file_data)
     speaker = name if role == "assistant" else None
     yield from said(_text_of(content), role, parts, name=speaker, id=id, timestamp=said_at)
     for number, (tool, answer) in enumerate(_answers(content), start=1):
         if answer.strip() and tool not in _OWN_TOOLS:
             answer_id = None if id is None else f"{id}/{number}"
             yield Message(content=answer, role="tool", name=tool, id=answer_id, timestamp=said_at)
-
-
-def _is_media(part: types.Part) -> bool:
-    return bool(part.inline_data or part.file_data)
 
 
 def _bytes_of(part: types.Part) -> tuple[bytes, str] | None:

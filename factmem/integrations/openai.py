@@ -189,6 +189,12 @@ class _Hearing:
         return self.turn.to_save(self.answer if self._one else None)
 
 
+def _going_on(ended: BaseException) -> contextlib.AbstractContextManager[object]:
+    """Return the context of submitting a stream's answer: what ended the stream early goes on, even if that fails."""
+    whole = isinstance(ended, StopIteration | StopAsyncIteration)
+    return contextlib.nullcontext() if whole else contextlib.suppress(FactMemError)
+
+
 class _HeardAsyncStream(AsyncStream[Any]):
     """A stream whose answer is captured while the program reads it."""
 
@@ -203,11 +209,8 @@ class _HeardAsyncStream(AsyncStream[Any]):
     async def __anext__(self) -> Any:
         try:
             event = await anext(self._stream)
-        except StopAsyncIteration:
-            await self._end()
-            raise
-        except BaseException:
-            with contextlib.suppress(FactMemError):  # what ended it goes on
+        except BaseException as ended:
+            with _going_on(ended):
                 await self._end()
             raise
         self._hearing.hear(event)
@@ -237,11 +240,8 @@ class _HeardStream(Stream[Any]):
     def __next__(self) -> Any:
         try:
             event = next(self._stream)
-        except StopIteration:
-            self._end()
-            raise
-        except BaseException:
-            with contextlib.suppress(FactMemError):  # what ended it goes on
+        except BaseException as ended:
+            with _going_on(ended):
                 self._end()
             raise
         self._hearing.hear(event)

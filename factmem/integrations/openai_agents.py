@@ -132,22 +132,12 @@ class _HooksOfAgent(AgentHooks[Any]):
     def __init__(self, listener: _Listener, own: AgentHooks[Any]) -> None:
         self._listener = listener
         self._own = own
-
-    async def on_start(self, context: AgentHookContext[Any], agent: Agent[Any]) -> None:
-        await self._own.on_start(context, agent)
+        for unchanged in ("on_start", "on_handoff", "on_tool_start", "on_tool_end"):
+            setattr(self, unchanged, getattr(own, unchanged))
 
     async def on_end(self, context: AgentHookContext[Any], agent: Agent[Any], output: Any) -> None:
         await self._own.on_end(context, agent, output)
         await self._listener.ends(context, agent)
-
-    async def on_handoff(self, context: RunContextWrapper[Any], agent: Agent[Any], source: Agent[Any]) -> None:
-        await self._own.on_handoff(context, agent, source)
-
-    async def on_tool_start(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool) -> None:
-        await self._own.on_tool_start(context, agent, tool)
-
-    async def on_tool_end(self, context: RunContextWrapper[Any], agent: Agent[Any], tool: Tool, result: Any) -> None:
-        await self._own.on_tool_end(context, agent, tool, result)
 
     async def on_llm_start(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -39,6 +39,9 @@ class Access:
         subjects: Subjects that clients are limited to (default: all); facts they write are about the first one.
         user_id: User of an agent's memory.
         read_only: Whether writes are refused.
+        trusted: Whether facts written by clients are trusted; else they are quarantined, and clients can retract only
+            facts written by clients alone.
+        tools: Names of the offered tools.
         quota: Limits of what clients leave in quarantine.
 
     Attributes:
@@ -46,6 +49,8 @@ class Access:
         subjects: Subjects that clients are limited to; empty for all.
         private: Whether all facts written by clients are private.
         read_only: Whether writes are refused.
+        trusted: Whether facts written by clients are trusted.
+        tools: Names of the offered tools.
     """
 
     def __init__(
@@ -56,6 +61,8 @@ class Access:
         subjects: Iterable[MemorySubject] = (),
         user_id: str | None = None,
         read_only: bool = False,
+        trusted: bool,
+        tools: Sequence[str],
         quota: QuarantineQuota = QUOTA,
     ) -> None:
         self._memory = memory
@@ -64,6 +71,8 @@ class Access:
         self._clients = 0
         self._quota = quota
         self.read_only = read_only
+        self.trusted = trusted
+        self.tools = tools
         self.private: bool = False
         self.scopes: tuple[MemoryScope | str, ...] = tuple(scopes)
         self.subjects: tuple[MemorySubject, ...] = tuple(subjects)

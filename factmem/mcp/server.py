@@ -32,7 +32,7 @@ from factmem.llm.local_models import root_logger_kept
 from factmem.mcp.access import QUOTA, Access, ServedMemory
 from factmem.mcp.resources import add_prompts, add_resources, scope_resources
 from factmem.mcp.stdio import serve_stdio
-from factmem.mcp.tools import Served, Tools, concise_schema
+from factmem.mcp.tools import Tools, concise_schema
 from factmem.memory.screening import QuarantineQuota
 from factmem.recall.scoring import RecallSettings
 from factmem.scopes import MemoryScope
@@ -96,23 +96,25 @@ def make_server(
         min_score = memory.config.loading.min_score if min_score is None else min_score
     least = 0.0 if min_score is None else min_score
     check_fraction(least, "min_score")
-    access = Access(memory, scopes=scopes, subjects=subjects, user_id=user_id, read_only=read_only, quota=quota)
     offered = _offered(tools, read_only=read_only, allow_erase=allow_erase)
-    served = Served(
-        scopes=[str(scope) for scope in access.scopes],
-        subjects=[str(subject) for subject in access.subjects],
+    access = Access(
+        memory,
+        scopes=scopes,
+        subjects=subjects,
+        user_id=user_id,
         read_only=read_only,
         trusted=trust,
-        tools=list(offered),
+        tools=offered,
+        quota=quota,
     )
-    made = Tools(access, served, settings=settings, min_score=least)
+    made = Tools(access, settings=settings, min_score=least)
     with root_logger_kept():
         server = _FactMemServer(
             access,
             name,
             title="factmem",
             description="Typed facts that agents keep between conversations.",
-            instructions=_instructions(served),
+            instructions=_instructions(access),
             version=factmem.__version__,
             lifespan=lambda _: access.open(),
             tools=[_described(tool).model_copy(update={"fn": MethodType(_TOOLS[tool][0], made)}) for tool in offered],
@@ -234,10 +236,10 @@ def _described(name: str) -> Tool:
     return tool
 
 
-def _instructions(served: Served) -> str:
+def _instructions(access: Access) -> str:
     prompts = table("mcp/prompts")
-    limit = "read_only" if served.read_only else "untrusted"
-    limited = served.read_only or not served.trusted
+    limit = "read_only" if access.read_only else "untrusted"
+    limited = access.read_only or not access.trusted
     return f"{prompts['instructions']} {prompts[limit]}" if limited else prompts["instructions"]
 
 

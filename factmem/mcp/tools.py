@@ -74,25 +74,6 @@ _Reason: TypeAlias = Annotated[str, Field(max_length=500)]
 # -- Answers ----------------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen(kw_only=True)
-class Served:
-    """Offer of a server to its clients, as `info` shows it.
-
-    Attributes:
-        scopes: Scopes that clients are limited to, with their subtrees; empty for all.
-        subjects: Subjects that clients are limited to; empty for all.
-        read_only: Whether writes are refused.
-        trusted: Whether facts written by clients are trusted; else they are quarantined.
-        tools: The offered tools.
-    """
-
-    scopes: Sequence[str]
-    subjects: Sequence[str]
-    read_only: bool
-    trusted: bool
-    tools: Sequence[str]
-
-
 _SHOWN: Final = (
     "keyword", "value", "subject", "scope", "state", "importance", "categories", "topics", "source", "origin", "flags",
     "private", "expires_at",
@@ -128,20 +109,15 @@ class Tools:
 
     Args:
         access: The part of the memory that clients may use.
-        served: The offer to the clients. If it does not trust them, what they write is quarantined, and they can
-            retract only facts written by clients alone.
         settings: Weights of recall (default: those of the memory).
         min_score: Default minimum score of recall.
     """
 
-    def __init__(
-        self, access: Access, served: Served, *, settings: RecallSettings | None = None, min_score: float = 0.0
-    ) -> None:
+    def __init__(self, access: Access, *, settings: RecallSettings | None = None, min_score: float = 0.0) -> None:
         self._access = access
-        self._served = served
         self._settings = settings
         self._min_score = min_score
-        self._origin = Origin.USER if served.trusted else Origin.UNKNOWN
+        self._origin = Origin.USER if access.trusted else Origin.UNKNOWN
 
     async def recall(
         self,
@@ -221,10 +197,22 @@ class Tools:
 
     async def _missing(self, view: Memory, *, found: bool) -> str | None:
         """Return why facts may be missing: they wait in quarantine, or there are none at all."""
-        waiting = _awaited(await view.inbox.quarantine.count(), trusted=self._served.trusted)
+        waiting = await self._waiting(view)
         if waiting is None and not found and not (await view.admin.info()).records:
-            return _nothing_known(self._served)
+            return _nothing_known(self._access)
         return waiting
+
+    async def _waiting(self, view: Memory) -> str | None:
+        """Return why facts may be missing, and the next step; None if nothing waits in quarantine."""
+        if not (waiting := await view.inbox.quarantine.count()):
+            return None
+        many = f"{waiting} statements wait" if waiting > 1 else "1 statement waits"
+        trusting = "; if the user trusts the clients of this server, start it with --trust"
+        return (
+            f"{many} in quarantine and cannot be recalled: tell the user to look at them with `factmem quarantine "
+            "list` and to accept them with `factmem quarantine accept ID`, with the --store and --viewer of this "
+            f"server{'' if self._access.trusted else trusting}."
+        )
 
     async def list_facts(
         self,
@@ -277,7 +265,7 @@ class Tools:
                 **attributes(found, "scope", "records", "oldest", "newest"),
                 **{name: [*map(str, getattr(found, name))] for name in names},
                 "note": await self._missing(view, found=bool(found.records)),
-                "server": attributes(self._served),
+                "server": attributes(self._access, "scopes", "subjects", "read_only", "trusted", "tools"),
             }
 
         return await self._access.use(work)
@@ -387,7 +375,7 @@ class Tools:
         """Retract facts that are wrong, or that the user wants to be forgotten. They are not erased."""
 
         async def work(view: Memory) -> tuple[Change, ...]:
-            if not self._served.trusted:
+            if not self._access.trusted:
                 await self._check_own(view, [await view.get(id) for id in ids])
             return await view.retract(*ids, reason=f"{SOURCE}: {reason}" if reason.strip() else SOURCE)
 
@@ -422,9 +410,7 @@ class Tools:
     async def _written(self, ctx: Context, records: Sequence[FactRecord[Any]], note: str) -> _Answer:
         quarantined = any(record.state is AssertionState.QUARANTINED for record in records)
         if quarantined:
-            count = await self._access.use(lambda view: view.inbox.quarantine.count())
-            waiting = _awaited(count, trusted=self._served.trusted)
-            note = f"Quarantined. Do not save it again. {waiting}"
+            note = f"Quarantined. Do not save it again. {await self._access.use(self._waiting)}"
         await self._announce(ctx, [record for record in records if record.state is not AssertionState.QUARANTINED])
         return {"facts": [*map(fact_answer, records)], "kept_apart": quarantined, "note": note}
 
@@ -513,31 +499,10 @@ def _as_float(number: int) -> float:
         raise InvalidDataError("the number is too large for a float: save it as an int", path="$.value") from None
 
 
-def _awaited(waiting: int, *, trusted: bool) -> str | None:
-    """Return why facts may be missing, and the next step; None if nothing waits in quarantine.
-
-    Args:
-        waiting: Number of statements in quarantine.
-        trusted: Whether clients are trusted.
-    """
-    if not waiting:
-        return None
-    many = f"{waiting} statements wait" if waiting > 1 else "1 statement waits"
-    hint = "" if trusted else "; if the user trusts the clients of this server, start it with --trust"
-    return (
-        f"{many} in quarantine and cannot be recalled: tell the user to look at them with `factmem quarantine list` "
-        f"and to accept them with `factmem quarantine accept ID`, with the --store and --viewer of this server{hint}."
-    )
-
-
-def _nothing_known(served: Served) -> str:
-    """Return why a memory without any facts answers nothing, and the next step.
-
-    Args:
-        served: What the server shows, and what it offers.
-    """
-    where = " in the scopes and subjects that this server shows" if served.scopes or served.subjects else ""
-    saving = [f"`{tool}`" for tool in ("remember", "save_fact") if tool in served.tools]
+def _nothing_known(access: Access) -> str:
+    """Return why a memory without any facts answers nothing, and the next step."""
+    where = " in the scopes and subjects that this server shows" if access.scopes or access.subjects else ""
+    saving = [f"`{tool}`" for tool in ("remember", "save_fact") if tool in access.tools]
     return f"Nothing is known yet{where}" + (f": {' and '.join(saving)} keep what the user says." if saving else ".")
 
 

@@ -100,16 +100,11 @@ class HashEmbedder:
 
         rows = np.zeros((len(texts), self._identity.dimension), dtype=np.float32)
         for row, text in enumerate(texts):
-            for column in self._columns(text):
-                rows[row, column] += 1
-        lengths = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
-        rows /= lengths
+            normal = unicodedata.normalize("NFKC", text).casefold()
+            for word in _WORD.findall(normal) or [normal]:
+                rows[row, self._column(word)] += 1
+        rows /= np.sqrt((rows * rows).sum(axis=1, keepdims=True))
         return rows
-
-    def _columns(self, text: str) -> list[int]:
-        normal = unicodedata.normalize("NFKC", text).casefold()
-        words = _WORD.findall(normal) or [normal]
-        return [self._column(word) for word in words]
 
     def _column(self, word: str) -> int:
         digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -138,16 +138,17 @@ def typed_values() -> st.SearchStrategy[tuple[Any, Any]]:
     return st.sampled_from(_TYPED).flatmap(lambda typed: st.tuples(st.just(typed[0]), typed[1]))
 
 
+_TYPES: Final = st.sampled_from([typed for typed, _ in _TYPED])
+
+
 def single_concepts() -> st.SearchStrategy[SingleConcept[Any]]:
     """SINGLE concepts of any value type."""
-    types = st.sampled_from([typed for typed, _ in _TYPED])
-    return st.builds(Concept.single, names(), texts(), types)
+    return st.builds(Concept.single, names(), texts(), _TYPES)
 
 
 def multiple_concepts() -> st.SearchStrategy[MultipleConcept[Any]]:
     """MULTIPLE concepts of any value type."""
-    types = st.sampled_from([typed for typed, _ in _TYPED])
-    return st.builds(Concept.multiple, names(), texts(), types)
+    return st.builds(Concept.multiple, names(), texts(), _TYPES)
 
 
 def concepts() -> st.SearchStrategy[Concept[Any, Any]]:
@@ -188,18 +189,9 @@ def facts() -> st.SearchStrategy[Fact[Any]]:
 
 def evidence() -> st.SearchStrategy[Evidence]:
     """The evidence of a fact."""
-    text, number = st.none() | texts(max_size=12), st.none() | st.integers(0, 10_000)
-    return st.builds(
-        Evidence,
-        quote=texts(),
-        message_id=text,
-        role=text,
-        speaker=text,
-        conversation_id=text,
-        position=number,
-        start=number,
-        end=number,
-    )
+    said = dict.fromkeys(("message_id", "role", "speaker", "conversation_id"), st.none() | texts(max_size=12))
+    where = dict.fromkeys(("position", "start", "end"), st.none() | st.integers(0, 10_000))
+    return st.builds(Evidence, quote=texts(), **said, **where)
 
 
 def details() -> st.SearchStrategy[FactDetails]:

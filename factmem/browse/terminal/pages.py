@@ -26,19 +26,8 @@ from textual.worker import Worker, WorkerState
 from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.record_rows import is_current, shape_of, value_of
-from factmem.browse.terminal.pictures import (
-    axis_of,
-    block_of,
-    body_of,
-    conditions_of,
-    difference_line,
-    letter_line,
-    opened_line,
-    outcome_of,
-    plain,
-    revision_line,
-    trail_of,
-)
+from factmem.browse.terminal import pictures
+from factmem.browse.terminal.pictures import plain
 from factmem.browse.terminal.widgets import (
     FIELD_TO_FIELD,
     Field,
@@ -115,7 +104,7 @@ class Page(Screen[None]):
         """Lay out the heading, the page, a line for an error and the keys."""
         with Horizontal(classes="heading"):
             yield Label(Content.assemble(("factmem", "bold"), f"  {self._title}"), classes="title")
-            yield Label(opened_line(self.browser.opened), classes="opened")
+            yield Label(pictures.opened_line(self.browser.opened), classes="opened")
         yield from self.body()
         yield ProblemLine()
         yield Footer(show_command_palette=False, compact=True)
@@ -262,7 +251,7 @@ class RecordsPage(Page):
         fields = [Static(_listed(rows), markup=False), _labelled("Reason", reason)]
         dialog = _Dialog(title, "enter: yes · esc: no", fields, lambda: change(reason.value or None))
         if (done := await self.app.push_screen_wait(dialog)) is not None:
-            self.say(outcome_of(past, done))
+            self.say(pictures.outcome_of(past, done))
 
     def action_forget(self) -> None:
         """Erase the records, after a dry run and a typed confirmation."""
@@ -374,7 +363,7 @@ class MemoryScreen(RecordsPage):
         self._say_listed(None, len(self._listed))
 
     def _say_listed(self, found: RecallMatches | None, loaded: int) -> None:
-        line = conditions_of(self._narrowing, found, loaded, more=self._next_page is not None)
+        line = pictures.conditions_of(self._narrowing, found, loaded, more=self._next_page is not None)
         self.query_one("#conditions", Static).update(line)
 
     def _head(self, overview: Overview) -> None:
@@ -509,10 +498,11 @@ class RecordScreen(RecordsPage):
     async def load(self) -> None:
         """Read the record."""
         page = self._page = await self.browser.record(self._record_id)
-        self.query_one("#record-body", Static).update(body_of(page))
-        self.query_one("#axis", Static).update(axis_of(page.revisions, 30))
-        self.query_one("#trail", Static).update(trail_of(page.trail))
-        _refill(self.query_one("#revisions", OptionList), list(map(revision_line, page.revisions)), len(page.revisions))
+        self.query_one("#record-body", Static).update(pictures.body_of(page))
+        self.query_one("#axis", Static).update(pictures.axis_of(page.revisions, 30))
+        self.query_one("#trail", Static).update(pictures.trail_of(page.trail))
+        lines = [*map(pictures.revision_line, page.revisions)]
+        _refill(self.query_one("#revisions", OptionList), lines, len(lines))
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -640,7 +630,7 @@ class InboxScreen(RecordsPage):
         page = self._inbox = await self.browser.inbox()
         self.query_one("#waiting-rows", RecordTable).present(page.waiting)
         self.query_one("#rejected-rows", RecordTable).present(page.rejected)
-        _refill(self.query_one("#letters-rows", OptionList), list(map(letter_line, page.letters)))
+        _refill(self.query_one("#letters-rows", OptionList), list(map(pictures.letter_line, page.letters)))
         counts = (len(page.waiting) + page.left_out, len(page.rejected), len(page.letters))
         for (name, label), count in zip(self._LISTS.items(), counts, strict=True):
             self.query_one(TabbedContent).get_tab(name).label = Content(f"{label} {count:,}")
@@ -671,7 +661,7 @@ class InboxScreen(RecordsPage):
 
     def action_reject(self) -> None:
         """Reject the records: they stay apart."""
-        self._decide(partial(outcome_of, "Rejected"), self.browser.memory.inbox.quarantine.reject)
+        self._decide(partial(pictures.outcome_of, "Rejected"), self.browser.memory.inbox.quarantine.reject)
 
     @work(exit_on_error=False)
     async def _decide(
@@ -685,7 +675,7 @@ class InboxScreen(RecordsPage):
         """Have the language model read the words again."""
         if (letter := self._letter()) is not None:
             self.notify("The language model reads the words again.")
-            self.say(outcome_of("Read the words again, and changed", await self.browser.retry([letter.id])))
+            self.say(pictures.outcome_of("Read the words again, and changed", await self.browser.retry([letter.id])))
 
     @work(exit_on_error=False)
     async def action_keep_words(self) -> None:
@@ -732,7 +722,7 @@ class AgentScreen(RecordsPage):
         found = await self.browser.agent_block(
             AgentQuestion(**{name: self.query_one(f"#{name}", Field).value for name in names})
         )
-        self.query_one("#block", Static).update(block_of(found))
+        self.query_one("#block", Static).update(pictures.block_of(found))
         self.query_one(RecordTable).present(found.block.records)
 
     @on(Field.Changed)
@@ -857,7 +847,7 @@ class _EditDialog(_Dialog[Change]):
         if both.page.record.revision == self._page.record.revision:
             return
         self._page = both.page
-        self._compared.update(Content("\n").join(map(difference_line, both.differences)))
+        self._compared.update(Content("\n").join(map(pictures.difference_line, both.differences)))
         self._compared.display = True
         self._value.text = draft_of(both.page.record).value
         self._shown = self._value.text

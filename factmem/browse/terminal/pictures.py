@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.text import Text
 from textual.content import Content
 
-from factmem.browse.browser import AgentBlock, Difference, Narrowing, Opened
+from factmem.browse.browser import FIELDS, AgentBlock, Difference, Narrowing, Opened
 from factmem.browse.charts import bars_of, marks_of
 from factmem.browse.past import Biography
 from factmem.browse.record_lines import detail_lines, match_notes, record_block, trail_line
@@ -81,13 +81,7 @@ def conditions_of(narrowing: Narrowing, found: RecallMatches | None, loaded: int
         loaded: Number of rows shown.
         more: Whether further rows follow.
     """
-    names = [
-        ("scope", narrowing.scope),
-        ("about", narrowing.subject),
-        ("concept", narrowing.keyword),
-        ("category", narrowing.category),
-        ("source", narrowing.source),
-    ]
+    names = [(word, getattr(narrowing, field)) for field, word in FIELDS.items()]
     parts = [Content.assemble((f"{what} ", _MUTED), (plain(name, 60), "bold")) for what, name in names if name]
     if found is None:
         parts.insert(0, Content(f"{counted(loaded, 'record')}{' and more' if more else ''}, newest first"))

@@ -159,7 +159,11 @@ _COLUMNS: Final[Sequence[tuple[str, int, int]]] = (
 
 
 class RecordTable(DataTable[Text]):
-    """A table of records whose columns fit its width; Space marks rows for the next action, and * all of them."""
+    """A table of records whose columns fit its width; Space marks rows for the next action, and * all of them.
+
+    Attributes:
+        items: All rows, in their order.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *DataTable.BINDINGS,
@@ -174,31 +178,26 @@ class RecordTable(DataTable[Text]):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id, cursor_type="row", zebra_stripes=True, cursor_foreground_priority="renderable")
-        self._items: tuple[FactRecord[Any] | RecallMatch, ...] = ()
+        self.items: tuple[FactRecord[Any] | RecallMatch, ...] = ()
         self._marked: set[str] = set()
-
-    @property
-    def items(self) -> tuple[FactRecord[Any] | RecallMatch, ...]:
-        """All rows, in their order."""
-        return self._items
 
     @property
     def current(self) -> FactRecord[Any] | RecallMatch | None:
         """The row under the cursor."""
-        return self._items[self.cursor_row] if 0 <= self.cursor_row < len(self._items) else None
+        return self.items[self.cursor_row] if 0 <= self.cursor_row < len(self.items) else None
 
     @property
     def chosen(self) -> tuple[FactRecord[Any], ...]:
         """The marked rows; without any, the row under the cursor."""
-        rows = tuple(map(_row_of, self._items))
+        rows = tuple(map(_row_of, self.items))
         marked = tuple(row for row in rows if row.id in self._marked)
         return marked or (() if self.current is None else (_row_of(self.current),))
 
     def present(self, items: Sequence[FactRecord[Any] | RecallMatch]) -> None:
         """Show records or results; the cursor and the marks stay at the records they are at."""
         at, before = self.cursor_row, self.current
-        self._items = tuple(items)
-        ids = [_row_of(item).id for item in self._items]
+        self.items = tuple(items)
+        ids = [_row_of(item).id for item in self.items]
         self._marked &= set(ids)
         if before is not None and _row_of(before).id in ids:
             at = ids.index(_row_of(before).id)
@@ -206,7 +205,7 @@ class RecordTable(DataTable[Text]):
 
     def to_top(self) -> None:
         """Forget the rows, the cursor and the marks, since other records follow; until then no action finds any."""
-        self._items = ()
+        self.items = ()
         self._marked.clear()
         self.move_cursor(row=0)
 
@@ -214,11 +213,11 @@ class RecordTable(DataTable[Text]):
         """Mark the row under the cursor, or take its mark away, and go on to the next one."""
         if self.current is not None:
             self._marked ^= {_row_of(self.current).id}
-            self._draw(min(self.cursor_row + 1, len(self._items) - 1))
+            self._draw(min(self.cursor_row + 1, len(self.items) - 1))
 
     def action_mark_all(self) -> None:
         """Mark all rows, or take all marks away if all are marked."""
-        ids = {_row_of(item).id for item in self._items}
+        ids = {_row_of(item).id for item in self.items}
         self._marked = set() if self._marked == ids else ids
         self._draw(self.cursor_row)
 
@@ -228,21 +227,21 @@ class RecordTable(DataTable[Text]):
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Say so if the cursor is at the end."""
-        if self._items and event.cursor_row == len(self._items) - 1:
+        if self.items and event.cursor_row == len(self.items) - 1:
             self.post_message(self.Ended())
 
     def _draw(self, cursor: int) -> None:
         room = self.size.width
         if not room:
             return
-        scored = any(isinstance(item, RecallMatch) for item in self._items)
+        scored = any(isinstance(item, RecallMatch) for item in self.items)
         shown = [item for item in _COLUMNS if room >= item[2] and (scored or item[0] != "Score")]
         rest = room - sum(width for _, width, _ in shown) - 2 * len(shown) - self.styles.scrollbar_size_vertical
         with self.prevent(DataTable.RowHighlighted):
             self.clear(columns=True)
             for label, width, _ in shown:
                 self.add_column(label, width=width or max(12, rest))
-            for item in self._items:
+            for item in self.items:
                 cells = self._cells(item)
                 self.add_row(*[cells[label] for label, _, _ in shown])
         self.move_cursor(row=max(0, cursor))

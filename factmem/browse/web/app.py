@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from typing_extensions import Buffer
 
-from factmem.browse.browser import AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
+from factmem.browse.browser import FIELDS, AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
 from factmem.browse.past import Biography, undo_last
 from factmem.browse.texts import accepted, counted
@@ -82,8 +82,6 @@ _STATUS: Final[Sequence[tuple[type[FactMemError], int]]] = (
 
 _LONGEST_FIELD: Final = 4_000_000
 """Maximum size of a form's field in bytes: more than the largest value takes."""
-
-_FIELDS: Final = ("scope", "subject", "keyword", "category", "source")
 
 
 def make_app(browser: Browser, *, token: str, hosts: Iterable[str]) -> ASGIApp:
@@ -371,7 +369,7 @@ class _Sending(io.RawIOBase):
 
 
 def _narrowing(given: QueryParams | FormData) -> Narrowing:
-    fields = {name: str(given.get(name, "")).strip() for name in _FIELDS}
+    fields = {name: str(given.get(name, "")).strip() for name in FIELDS}
     return Narrowing(**fields, exact=bool(given.get("exact")))
 
 

@@ -11,17 +11,8 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from factmem.browse import record_rows
 from factmem.browse.charts import bars_of
-from factmem.browse.record_rows import (
-    details_of,
-    is_current,
-    is_general,
-    largest,
-    quotes_of,
-    ranked,
-    shape_of,
-    value_of,
-)
 from factmem.browse.texts import masked, shown
 from factmem.scopes import MemoryScope
 from factmem.subjects import MemorySubject
@@ -60,41 +51,31 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.tests.update(current=is_current, general=is_general)
+    made.tests.update(current=record_rows.is_current, general=record_rows.is_general)
     made.filters.update(
         bars=bars_of,
         cut=_cut,
         day=_day,
         days=_days,
-        details=details_of,
-        exact=_exact,
-        largest=largest,
-        lines=_lines,
+        details=record_rows.details_of,
+        exact=escape,  # for an attribute or a text area that is sent back: hidden characters stay
+        largest=record_rows.largest,
+        lines=lambda text: escape(masked(text)),
         moment=_moment,
-        number=_number,
+        number="{:,}".format,
         percent=_percent,
-        quotes=quotes_of,
-        ranked=ranked,
-        shape=shape_of,
-        value=value_of,
+        quotes=record_rows.quotes_of,
+        ranked=record_rows.ranked,
+        shape=record_rows.shape_of,
+        value=record_rows.value_of,
     )
-    made.globals["address"] = lambda path, **parameters: Markup(escape(address(path, **parameters)))
+    made.globals["address"] = lambda path, **parameters: escape(address(path, **parameters))
     return made
 
 
 def _visible(value: object) -> object:
     """Return a text or a place as `shown` does it; markup is finished already."""
     return shown(str(value)) if type(value) in (str, MemoryScope, MemorySubject) else value
-
-
-def _exact(text: str) -> Markup:
-    """Return a text for an attribute or a text area that is sent back, escaped and otherwise as it is."""
-    return Markup(escape(text))
-
-
-def _lines(text: str) -> Markup:
-    """Return a text with its lines, escaped, with hidden characters made visible."""
-    return Markup(escape(masked(text)))
 
 
 def _day(moment: dt.datetime) -> str:
@@ -114,10 +95,6 @@ def _moment(moment: dt.datetime) -> Markup:
     return Markup('<time datetime="{}" title="{} UTC">{}, {}</time>').format(
         moment.isoformat(), f"{moment:%Y-%m-%d %H:%M:%S}", _day(moment), f"{moment:%H:%M}"
     )
-
-
-def _number(number: float) -> str:
-    return f"{number:,}"
 
 
 def _percent(share: float) -> str:

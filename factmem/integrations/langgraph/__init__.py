@@ -137,6 +137,7 @@ def with_facts_from_memory(
 
     if not callable(node):
         raise InvalidDataError(f"a node is a function of the state, not {kind_of(node)}", path="$.node")
+    named = functools.wraps(node)  # by the node's signature, LangGraph passes config, runtime, store and writer
     if is_async(node):
 
         async def awaited(given: Any, *args: Any, **kwargs: Any) -> Any:
@@ -144,7 +145,7 @@ def with_facts_from_memory(
             update = await node(_shown(given, state, history), *args, **kwargs)
             return _without_block(update, state.messages(given), history)
 
-        return _named_as(node, awaited)
+        return cast("_NodeT", named(awaited))
 
     def called(given: Any, *args: Any, **kwargs: Any) -> Any:
         identity, said = who(given), [*state.messages(given)]
@@ -153,18 +154,13 @@ def with_facts_from_memory(
         update = node(_shown(given, state, history), *args, **kwargs)
         return _without_block(update, state.messages(given), history)
 
-    return _named_as(node, called)
-
-
-def _named_as(node: _NodeT, wrapper: Any) -> _NodeT:
-    """Return a wrapper with the signature of a node, by which LangGraph passes config, runtime, store and writer."""
-    named: Any = functools.wraps(node)(wrapper)
-    return cast("_NodeT", named)
+    return cast("_NodeT", named(called))
 
 
 def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
     """Return a copy of a state with another history."""
-    update = {name: _present(value) for name, value in access.update(history).items()}
+    wanted = access.update(history).items()
+    update = {name: _kept(value, lambda it: not isinstance(it, RemoveMessage)) for name, value in wanted}
     if isinstance(given, Mapping):
         return {**given, **update}
     shown = copy.copy(given)
@@ -173,8 +169,8 @@ def _shown(given: Any, access: StateAccess[Any], history: list[Any]) -> Any:
     return shown
 
 
-def _present(value: Any) -> Any:
-    return [it for it in value if not isinstance(it, RemoveMessage)] if isinstance(value, list) else value
+def _kept(value: Any, keep: Callable[[Any], bool]) -> Any:
+    return list(filter(keep, value)) if isinstance(value, list) else value
 
 
 def _without_block(update: Any, before: Sequence[Any], history: Sequence[Any]) -> Any:
@@ -185,13 +181,9 @@ def _without_block(update: Any, before: Sequence[Any], history: Sequence[Any]) -
         case Command(update=inner):
             return dataclasses.replace(update, update=_without_block(inner, before, history))
         case Mapping():
-            return {name: _unless(value, blocks) for name, value in update.items()}
+            return {name: _kept(value, lambda message: id(message) not in blocks) for name, value in update.items()}
         case _:
             return update
-
-
-def _unless(value: Any, blocks: set[int]) -> Any:
-    return [message for message in value if id(message) not in blocks] if isinstance(value, list) else value
 
 
 def _not_installed(memory: AgentMemory, graph: Any) -> NoReturn:

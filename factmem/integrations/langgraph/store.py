@@ -7,7 +7,7 @@ import datetime as dt
 import operator
 import threading
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -600,25 +600,20 @@ def _passes(found: Any, wanted: Any) -> bool:
             return bool(found == wanted)
 
 
-_EQUAL: Final[Mapping[str, Callable[[Any, Any], bool]]] = {"$eq": operator.eq, "$ne": operator.ne}
-_ORDERED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "$gt": operator.gt,
-    "$gte": operator.ge,
-    "$lt": operator.lt,
-    "$lte": operator.le,
-}
+_EQUAL: Final = {"$eq": operator.eq, "$ne": operator.ne}
+_ORDERED: Final = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": operator.le}
 
 
 def _compares(found: Any, name: str, operand: Any) -> bool:
     """Compare as numbers if both are numeric, else as texts if both are texts; anything else is False."""
     if name in _EQUAL:
-        return _EQUAL[name](found, operand)
+        return bool(_EQUAL[name](found, operand))
     if name not in _ORDERED:
         raise InvalidDataError(f"a filter takes {', '.join((*_EQUAL, *_ORDERED))}; not {name}")
     try:
-        return _ORDERED[name](float(found), float(operand))
+        return bool(_ORDERED[name](float(found), float(operand)))
     except (TypeError, ValueError):
-        return isinstance(found, str) and isinstance(operand, str) and _ORDERED[name](found, operand)
+        return isinstance(found, str) and isinstance(operand, str) and bool(_ORDERED[name](found, operand))
 
 
 def _matches(namespace: _Namespace, condition: MatchCondition) -> bool:

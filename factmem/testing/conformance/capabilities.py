@@ -38,7 +38,18 @@ from factmem.testing.conformance.case import (
     files_in,
     request,
 )
-from factmem.testing.conformance.samples import CITY, LANGUAGES, PLANNER, SEATS, USER, at, multiple, said, single
+from factmem.testing.conformance.samples import (
+    CITY,
+    LANGUAGES,
+    PLANNER,
+    SEATS,
+    USER,
+    at,
+    multiple,
+    refused,
+    said,
+    single,
+)
 
 _ONE = EmbedderIdentity(name="one", dimension=4)
 _TWO = EmbedderIdentity(name="two", dimension=3)
@@ -101,21 +112,18 @@ class VectorSpecs(ProviderCase):
     async def test_an_unfit_vector_is_refused_with_its_companions(self, bound: Store, wrong: list[Any]) -> None:
         first, second = said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe")
         fit, unfit = _vector(1, 0, 0, 0), _vector(*wrong)
-        with pytest.raises(InvalidVectorError):
-            await bound.append(Append(assertion=first, vector=fit), Append(assertion=second, vector=unfit))
+        both = [Append(assertion=first, vector=fit), Append(assertion=second, vector=unfit)]
+        await refused(InvalidVectorError, bound.append(*both))
         assert await bound.log() == []
         known = [receipt.recorded.seq for receipt in await bound.keep(first, second)]
-        with pytest.raises(InvalidVectorError):
-            await bound.keeper.put_vectors(None, dict(zip(known, (fit, unfit), strict=True)))
+        await refused(InvalidVectorError, bound.keeper.put_vectors(None, dict(zip(known, (fit, unfit), strict=True))))
         assert await bound.embedded() == []
 
     async def test_a_vector_before_any_embedder_is_refused(self, store: Store) -> None:
         """A vector without an embedder's identity is refused, not dropped."""
-        known = await store.only(said(LANGUAGES, "Thai"))
-        with pytest.raises(InvalidVectorError):
-            await store.keeper.put_vectors(None, {known.seq: _vector(1, 0, 0, 0)})
-        with pytest.raises(InvalidVectorError):
-            await store.append(Append(assertion=said(LANGUAGES, "Ewe"), vector=_vector(1, 0, 0, 0)))
+        known, row = await store.only(said(LANGUAGES, "Thai")), _vector(1, 0, 0, 0)
+        await refused(InvalidVectorError, store.keeper.put_vectors(None, {known.seq: row}))
+        await refused(InvalidVectorError, store.append(Append(assertion=said(LANGUAGES, "Ewe"), vector=row)))
         assert await store.log() == [known]
         assert await store.embedded() == []
 
@@ -145,8 +153,7 @@ class VectorSpecs(ProviderCase):
         seq = await _embedded(bound, "Thai")
         same_width = EmbedderIdentity(name="three", dimension=4)
         for other in (_TWO, same_width):
-            with pytest.raises(EmbedderMismatchError):
-                await bound.keeper.use_embedder(other)
+            await refused(EmbedderMismatchError, bound.keeper.use_embedder(other))
         await bound.keeper.use_embedder(_ONE)
         assert await bound.keeper.embedder() == _ONE
         assert await bound.embedded() == [seq]
@@ -233,11 +240,6 @@ class ErasureSpecs(ProviderCase):
         await store.append(Append(assertion=again))
         assert sorted(await store.values(LANGUAGES)) == ["Ewe", "Sami"]
 
-    async def test_one_value_of_a_multiple_can_be_erased(self, store: Store) -> None:
-        thai, _ = await store.keep(said(LANGUAGES, "Thai"), said(LANGUAGES, "Ewe"))
-        await store.erase([thai.recorded.record_id])
-        assert await store.values(LANGUAGES) == ["Ewe"]
-
     async def test_what_is_left_is_a_tombstone_of_id_and_number(self, store: Store) -> None:
         erased = [await store.only(said(CITY, city, minute)) for minute, city in enumerate(["Rome", "Oslo"])]
         kept = await store.only(said(SEATS, 4))
@@ -288,8 +290,7 @@ class ErasureSpecs(ProviderCase):
     async def test_the_state_of_the_erased_cannot_be_changed(self, store: Store) -> None:
         recorded = await store.only(said(CITY, "Oslo"))
         await store.erase([recorded.record_id])
-        with pytest.raises(RecordNotFoundError):
-            await store.change(recorded, ACTIVE)
+        await refused(RecordNotFoundError, store.change(recorded, ACTIVE))
 
     async def test_one_assertion_can_be_erased_and_its_record_keeps_its_id_and_the_others(self, store: Store) -> None:
         old, new = await store.only(said(CITY, "Rome", 1)), await store.only(said(CITY, "Oslo", 2))
@@ -572,18 +573,14 @@ class CopySpecs(ProviderCase):
         source = Store(InMemoryProvider())
         recorded = [await source.only(said(SEATS, number, number)) for number in range(4)]
         one, two = await source.keeper.log_part(None, limit=1), await source.keeper.log_part(None, 1, limit=1)
-        with pytest.raises(StateConflictError):
-            await store.keeper.put_log_part(None, one)
+        await refused(StateConflictError, store.keeper.put_log_part(None, one))
         await store.keeper.begin_copy([None])
-        with pytest.raises(StateConflictError):
-            await store.keeper.put_log_part(None, two)
+        await refused(StateConflictError, store.keeper.put_log_part(None, two))
         await store.keeper.put_log_part(None, one)
-        with pytest.raises(StateConflictError):
-            await store.keeper.put_log_part(None, one)
+        await refused(StateConflictError, store.keeper.put_log_part(None, one))
         assert list((await _log(store)).entries) == recorded[:1]
         await store.save(said_fact := CITY.fact(["Oslo"], timestamp=at()))
-        with pytest.raises(StateConflictError):
-            await store.keeper.put_log_part(None, two)
+        await refused(StateConflictError, store.keeper.put_log_part(None, two))
         assert await store.value(CITY) == said_fact.values[0]
 
     @pytest.mark.parametrize("order", ["falling", "beyond", "of another tenant"])
@@ -599,8 +596,7 @@ class CopySpecs(ProviderCase):
         }
         tenant = "acme" if order == "of another tenant" else None
         await store.keeper.begin_copy([None, "acme"])
-        with pytest.raises(InvalidDataError):
-            await store.keeper.put_log_part(tenant, odd[order])
+        await refused(InvalidDataError, store.keeper.put_log_part(tenant, odd[order]))
         assert await _is_empty(store)
         assert await _is_empty(store, "acme")
 
@@ -610,8 +606,8 @@ class CopySpecs(ProviderCase):
         part = await _log(source)
         astray = StateChange(assertion_id="0" * 32, state=RETRACTED, seq=2, recorded_at=at())
         await store.keeper.begin_copy([None])
-        with pytest.raises(InvalidDataError):
-            await store.keeper.put_log_part(None, attrs.evolve(part, entries=[*part.entries, astray], until=2))
+        part = attrs.evolve(part, entries=[*part.entries, astray], until=2)
+        await refused(InvalidDataError, store.keeper.put_log_part(None, part))
         assert await _is_empty(store)
 
     async def test_a_log_of_tombstones_and_a_gap_at_its_end_are_copied(self, store: Store) -> None:

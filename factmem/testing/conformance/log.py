@@ -40,6 +40,7 @@ from factmem.testing.conformance.samples import (
     Address,
     at,
     multiple,
+    refused,
     said,
     single,
 )
@@ -74,7 +75,7 @@ class HistorySpecs(ProviderCase):
         for recorded in (city, seats):
             await store.append(request(recorded, RETRACTED, reason="said so"))
         seats_log = await store.log("seats")
-        assert [type(entry) for entry in seats_log] == [Recorded, StateChange]
+        assert seats_log[:-1] == [seats]
         change = seats_log[1]
         assert isinstance(change, StateChange)
         assert change.assertion_id == seats.id
@@ -111,24 +112,22 @@ class HistorySpecs(ProviderCase):
         receipts = [*await store.keep(said(CITY, "Oslo"), said(CITY, "Oslo")), *await store.keep(said(CITY, "Oslo"))]
         assert [receipt.new for receipt in receipts] == [True, False, False]
         assert [receipt.recorded for receipt in receipts] == await store.log() * 3
+        assert await store.version() == receipts[0].recorded.seq
 
     async def test_a_refused_assertion_takes_the_whole_transaction_with_it(self, store: Store) -> None:
         await store.keep(said(SEATS, 4))
-        wrong = said(Concept.single("seats", "As text"), "four", 1)
-        with pytest.raises(ConceptConflictError):
-            await store.keep(said(CITY, "Oslo"), wrong, said(LANGUAGES, "Thai"))
+        together = said(CITY, "Oslo"), said(_AS_TEXT, "four", 1), said(LANGUAGES, "Thai")
+        await refused(ConceptConflictError, store.keep(*together))
         assert [fact.concept.keyword for fact in await store.load_all()] == ["seats"]
         assert len(await store.log()) == 1
 
     async def test_a_conflict_within_one_transaction_is_refused(self, store: Store) -> None:
-        with pytest.raises(ConceptConflictError):
-            await store.keep(said(SEATS, 4), said(Concept.single("seats", "As text"), "four", 1))
+        await refused(ConceptConflictError, store.keep(said(SEATS, 4), said(_AS_TEXT, "four", 1)))
         assert await store.log() == []
 
     async def test_a_change_of_state_of_nothing_takes_the_whole_transaction_with_it(self, store: Store) -> None:
         unknown = StateRequest(assertion_id="no such assertion", tenant=None, state=RETRACTED)
-        with pytest.raises(RecordNotFoundError):
-            await store.append(Append(assertion=said(CITY, "Oslo")), unknown)
+        await refused(RecordNotFoundError, store.append(Append(assertion=said(CITY, "Oslo")), unknown))
         assert await store.log() == []
 
     async def test_a_record_keeps_its_id_while_its_value_changes(self, store: Store) -> None:
@@ -162,11 +161,6 @@ class HistorySpecs(ProviderCase):
         receipts = await store.keep(*(said(LANGUAGES, value) for value in ("Thai", "Ewe", "Lao")))
         await store.change(receipts[1].recorded, RETRACTED)
         assert await store.values(LANGUAGES) == ["Thai", "Lao"]
-
-    async def test_what_is_retracted_stays_in_the_log(self, store: Store) -> None:
-        recorded = await store.only(said(CITY, "Oslo"))
-        await store.change(recorded, RETRACTED)
-        assert (await store.log())[0] == recorded
 
     async def test_a_removal_is_dated(self, store: Store) -> None:
         """A removal removes earlier values, and no later ones."""
@@ -217,8 +211,7 @@ class StateSpecs(ProviderCase):
         recorded = await store.only(said(CITY, "Oslo", origin=Origin.DOCUMENT))
         for state in (RETRACTED, QUARANTINED, ACTIVE, FAILED):
             await store.change(recorded, state)
-        with pytest.raises(StateConflictError):
-            await store.change(recorded, RETRACTED, expected=QUARANTINED)
+        await refused(StateConflictError, store.change(recorded, RETRACTED, expected=QUARANTINED))
         await store.change(recorded, RETRACTED, expected=FAILED)
 
     async def test_statements_earlier_in_a_transaction_count_for_what_is_expected(self, store: Store) -> None:
@@ -227,13 +220,12 @@ class StateSpecs(ProviderCase):
         back = request(recorded, ACTIVE, expected=RETRACTED)
         await store.append(there, back, there, back)
         assert _states(await store.log()) == [RETRACTED, ACTIVE] * 2
-        with pytest.raises(StateConflictError):
-            await store.append(there, there)
+        await refused(StateConflictError, store.append(there, there))
         assert _states(await store.log()) == [RETRACTED, ACTIVE] * 2
 
     async def test_a_change_of_nothing_is_not_found_whatever_is_expected(self, store: Store) -> None:
-        with pytest.raises(RecordNotFoundError):
-            await store.append(StateRequest(assertion_id="nothing", tenant=None, state=ACTIVE, expected=PENDING))
+        unknown = StateRequest(assertion_id="nothing", tenant=None, state=ACTIVE, expected=PENDING)
+        await refused(RecordNotFoundError, store.append(unknown))
 
     async def test_of_several_who_expect_the_same_state_one_succeeds(self, store: Store) -> None:
         """The others write nothing, and do not block concurrent requests for other states."""
@@ -291,18 +283,6 @@ class StateSpecs(ProviderCase):
         assert read.assertion.job == _JOB
         assert read == recorded
 
-    async def test_states_jobs_and_labels_survive_reopening(self, store: Store, tmp_path: Path) -> None:
-        waiting = await store.only(_waiting(said(CITY, "Oslo", labels={"run": "7"})))
-        failed = await store.only(attrs.evolve(said(SEATS, 4), state=FAILED))
-        log = await store.log()
-        async with await self.reopened(store, tmp_path) as again:
-            assert await again.log() == log
-            with pytest.raises(StateConflictError):
-                await again.change(waiting, RETRACTED, expected=ACTIVE)
-            await again.change(waiting, RETRACTED, expected=PENDING)
-            await again.change(failed, PENDING, expected=FAILED)
-            assert _states(await again.log()) == [RETRACTED, PENDING]
-
 
 def _waiting(assertion: Assertion) -> Assertion:
     return attrs.evolve(assertion, job=_JOB, state=PENDING)
@@ -344,8 +324,7 @@ class QuarantineSpecs(ProviderCase):
         assert await store.value(SEATS) == 4
         await store.save(single(SEATS, 5, 2))
         assert await store.load_all() == [single(SEATS, 5, 2)]
-        with pytest.raises(ConceptConflictError):
-            await store.keep(said(concept, value, 3))
+        await refused(ConceptConflictError, store.keep(said(concept, value, 3)))
 
     @_other_types
     async def test_letting_in_another_type_is_refused_and_nothing_is_written(
@@ -363,22 +342,19 @@ class QuarantineSpecs(ProviderCase):
         planted = await store.only(_planted(_AS_TEXT, "four"))
         await store.change(planted, ACTIVE)
         assert await store.value(_AS_TEXT) == "four"
-        with pytest.raises(ConceptConflictError):
-            await store.save(single(SEATS, 4, 1))
+        await refused(ConceptConflictError, store.save(single(SEATS, 4, 1)))
 
     async def test_of_two_types_in_quarantine_the_first_accepted_holds(self, store: Store) -> None:
         text, number = await store.only(_planted(_AS_TEXT, "four")), await store.only(_planted(SEATS, 4, 1))
         await store.change(number, ACTIVE)
-        with pytest.raises(ConceptConflictError):
-            await store.change(text, ACTIVE)
+        await refused(ConceptConflictError, store.change(text, ACTIVE))
         assert await store.value(SEATS) == 4
 
     async def test_what_was_retracted_before_it_was_accepted_is_checked_when_it_is(self, store: Store) -> None:
         planted = await store.only(_planted(_AS_TEXT, "four"))
         await store.change(planted, RETRACTED)
         await store.save(single(SEATS, 4, 1))
-        with pytest.raises(ConceptConflictError):
-            await store.change(planted, ACTIVE)
+        await refused(ConceptConflictError, store.change(planted, ACTIVE))
         assert await store.value(SEATS) == 4
 
     async def test_what_was_once_accepted_holds_the_type_whatever_becomes_of_it(self, store: Store) -> None:
@@ -387,8 +363,7 @@ class QuarantineSpecs(ProviderCase):
         await store.change(planted, ACTIVE)
         for state in (RETRACTED, QUARANTINED):
             await store.append(request(planted, state))
-            with pytest.raises(ConceptConflictError):
-                await store.save(single(SEATS, 4, 1))
+            await refused(ConceptConflictError, store.save(single(SEATS, 4, 1)))
         await store.change(planted, ACTIVE)
         assert await store.value(_AS_TEXT) == "four"
 
@@ -399,8 +374,7 @@ class QuarantineSpecs(ProviderCase):
             [number, request(planted, ACTIVE)],
         ]
         for statements in in_either_order:
-            with pytest.raises(ConceptConflictError):
-                await store.append(*statements)
+            await refused(ConceptConflictError, store.append(*statements))
         assert len(await store.log()) == 1
         await store.append(number)
         assert await store.value(SEATS) == 4
@@ -413,19 +387,16 @@ class QuarantineSpecs(ProviderCase):
 
     async def test_trusted_words_that_wait_hold_their_type(self, store: Store) -> None:
         await store.keep(attrs.evolve(said(_AS_TEXT, "four"), state=PENDING))
-        with pytest.raises(ConceptConflictError):
-            await store.save(single(SEATS, 4, 1))
+        await refused(ConceptConflictError, store.save(single(SEATS, 4, 1)))
 
     async def test_who_is_accepted_is_remembered_over_reopening(self, store: Store, tmp_path: Path) -> None:
         city = await store.only(said(Concept.single("city", "As a number", int), 7, origin=Origin.TOOL))
         planted = await store.only(_planted(_AS_TEXT, "four"))
         await store.change(planted, ACTIVE)
         async with await self.reopened(store, tmp_path) as again:
-            with pytest.raises(ConceptConflictError):
-                await again.save(single(SEATS, 4, 1))
+            await refused(ConceptConflictError, again.save(single(SEATS, 4, 1)))
             await again.save(single(CITY, "Oslo", 1))
-            with pytest.raises(ConceptConflictError):
-                await again.change(city, ACTIVE)
+            await refused(ConceptConflictError, again.change(city, ACTIVE))
 
     async def test_erasing_all_that_was_accepted_frees_the_type_of_a_track(self, store: Store) -> None:
         """A quarantined assertion of another type does not prevent that."""
@@ -433,8 +404,7 @@ class QuarantineSpecs(ProviderCase):
         stays = await store.only(_planted(_AS_SET, 44, 1))
         await store.erase(assertions=[first.id])
         await store.save(single(_AS_TEXT, "four", 2))
-        with pytest.raises(ConceptConflictError):
-            await store.change(stays, ACTIVE)
+        await refused(ConceptConflictError, store.change(stays, ACTIVE))
         assert await store.value(_AS_TEXT) == "four"
 
 
@@ -595,15 +565,8 @@ class FeedSpecs(ProviderCase):
         here = await store.only(said(CITY, "Oslo"))
         await store.only(said(CITY, "Rome", scope=_ACME))
         foreign = attrs.evolve(request(here, RETRACTED), tenant="acme")
-        with pytest.raises(RecordNotFoundError):
-            await store.append(foreign)
+        await refused(RecordNotFoundError, store.append(foreign))
         assert await store.changes() == [here]
-
-    async def test_the_version_stands_still_when_nothing_is_written(self, store: Store) -> None:
-        await store.only(said(CITY, "Oslo"))
-        before = await store.version()
-        await store.only(said(CITY, "Oslo"))
-        assert await store.version() == before
 
     async def test_changes_are_complete_and_in_order(self, store: Store) -> None:
         recorded = [
@@ -670,12 +633,19 @@ class FeedSpecs(ProviderCase):
         assert await store.version() == receipts[-1].recorded.seq
 
     async def test_the_log_is_the_same_when_it_is_opened_again(self, store: Store, tmp_path: Path) -> None:
+        """Its states are those that changes expect, with jobs and labels."""
         recorded = await store.only(said(CITY, "Oslo", owner="alice", importance=0.25))
         await store.append(request(recorded, RETRACTED, reason="why"))
+        waiting = await store.only(_waiting(said(CITY, "Oslo", labels={"run": "7"})))
+        failed = await store.only(attrs.evolve(said(SEATS, 4), state=FAILED))
         await store.only(said(SEATS, 4, scope=_ACME))
         logs = [await store.changes(tenant) for tenant in (None, "acme")]
         entries, version = await store.log(), await store.version()
         async with await self.reopened(store, tmp_path) as again:
             assert [await again.changes(tenant) for tenant in (None, "acme")] == logs
             assert (await again.log(), await again.version()) == (entries, version)
+            await refused(StateConflictError, again.change(waiting, RETRACTED, expected=ACTIVE))
+            await again.change(waiting, RETRACTED, expected=PENDING)
+            await again.change(failed, PENDING, expected=FAILED)
+            assert _states(await again.log()) == [RETRACTED, RETRACTED, PENDING]
             assert (await again.only(said(SEATS, 5, 1))).seq > version

@@ -1,16 +1,19 @@
-"""Sample facts and places of the specs."""
+"""Sample facts and places of the specs, and helpers that write, read and expect a refusal."""
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
+from collections.abc import Awaitable
 from typing import Any, Final
 
 import attrs
+import pytest
 
 from factmem.abc.capabilities import Append, KeepsLog
 from factmem.abc.provider import AgentMemoryProvider
 from factmem.details import FactDetails
+from factmem.errors import FactMemError
 from factmem.facts import Concept, Fact, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.records import Assertion, Place, Recorded, assertions_of
 from factmem.scopes import MemoryScope
@@ -84,3 +87,9 @@ async def loaded_value(provider: AgentMemoryProvider, concept: SingleConcept[Any
     """Return the value of a SINGLE concept at the usual place by the four verbs, or None."""
     fact = await provider.load(concept, USER, PLANNER)
     return None if fact is None else fact.value
+
+
+async def refused(error: type[FactMemError], attempt: Awaitable[object]) -> None:
+    """Check that an attempt raises an error."""
+    with pytest.raises(error):
+        await attempt
