@@ -20,8 +20,7 @@ from factmem.abc.capabilities import Receipt
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import MANAGED_TOPICS
 from factmem.changes import Change, ChangeKind
-from factmem.consolidation.candidates import CandidateAssertion
-from factmem.consolidation.duplicates import duplicates_in
+from factmem.consolidation.candidates import CandidateAssertion, duplicates_in
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
@@ -42,6 +41,7 @@ from factmem.memory.screening import off_loop
 from factmem.memory.submitted import About, ReadyFact, StoredSession, Words, conversation_from, spoken
 from factmem.memory.talk import depends_on_others, in_talk
 from factmem.memory.ttl import after
+from factmem.memory.writer import record_in
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import outside_log
@@ -52,9 +52,7 @@ from factmem.records import (
     FactRecord,
     Place,
     Recorded,
-    as_kept_apart,
     assertions_of,
-    record_of,
     statement_at,
 )
 from factmem.subjects import MemorySubject
@@ -64,6 +62,9 @@ _log = logging.getLogger("factmem")
 
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
+
+_DETAILS: Final = ("importance", "categories", "source", "metadata", "expires_at", "labels")
+"""Names in `About` of fields of `FactDetails`."""
 
 _FEW_MESSAGES: Final = 10
 """Number of messages whose characters are counted."""
@@ -142,7 +143,7 @@ def _as_said(
         dropped: Number of messages that were dropped, by reason, if nothing was kept.
     """
     records: dict[str, FactRecord[Any]] = {
-        recorded.id: _as_kept(recorded, states.get(recorded.id, recorded.assertion.state))
+        recorded.id: record_in(recorded, None, states.get(recorded.id, recorded.assertion.state))
         for recorded in (receipt.recorded for receipt in receipts)
     }
     made = [
@@ -280,21 +281,15 @@ class Rememberer(PipelinePart):
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
-        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
-        subject = self._context.about(about.get("subject"))
+        subject, scope = self._context.about(about.get("subject")), about.get("scope")
+        ttl, lasts = about.get("ttl"), about.get("revision_ttl")
+        details: dict[str, Any] = {name: item for name, item in about.items() if name in _DETAILS and item is not None}
         given = FactDetails(
-            importance=self._context.policies.default_importance if importance is None else importance,
-            categories=about.get("categories") or (),
-            source=about.get("source"),
-            metadata=about.get("metadata") or {},
-            expires_at=about.get("expires_at"),
-            labels=about.get("labels") or {},
-            revision_expires_at=(
-                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
-            ),
+            **{"importance": self._context.policies.default_importance, **details},
+            revision_expires_at=None if lasts is None else after(self._context.clock(), lasts, "revision_ttl"),
         )
-        given = self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private)
+        given = given if ttl is None else self._writer.lasting(given, ttl)
+        given = self._context.owned(given, private=about.get("private"))
         if self._backend.four_verbs_only:
             if isinstance(self._backend.provider, NoMemory):
                 raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
@@ -539,13 +534,14 @@ class Rememberer(PipelinePart):
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
         reader = self._reader.everybody
-        failed = [entry for entry in await reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        part = LogPart(states=(AssertionState.FAILED,))
+        failed = await reader.recorded(part, lambda entry: entry.id in ids)
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._pipeline.await_again(failed)
-        waiting = await reader.recorded_in((AssertionState.PENDING,))
+        waiting = await reader.recorded(LogPart(states=(AssertionState.PENDING,)), lambda entry: entry.id in ids)
         busy |= self._backend.worker.busy
-        return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
+        return {entry.id: entry for entry in waiting if entry.id not in busy}
 
     async def submit(self, stored: Sequence[Journalled], *, now: bool = False) -> Submission:
         """Submit journalled words to the worker; read them now if the caller waits, or nothing can wait."""
@@ -680,12 +676,6 @@ def _counts(receipt: Receipt) -> bool:
 def _heard_in(recorded: Recorded) -> tuple[object, ...]:
     """Return the message that words were heard in."""
     return next(((*item.message, item.position) for item in recorded.assertion.details.evidence), ())
-
-
-def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
-    if state is AssertionState.QUARANTINED:
-        return as_kept_apart(recorded, state, {})
-    return record_of(recorded, state=state)
 
 
 def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:
