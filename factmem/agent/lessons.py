@@ -470,7 +470,8 @@ class Lessons:
     async def _learnt(
         self, run: MemoryRun, memory: Memory, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
-        said, shown, *texts = await to_thread.run_sync(_cleaned, feedback, output, *(taught or ()))
+        given = (feedback, output, *(taught or ()))
+        said, shown, *texts = await to_thread.run_sync(lambda: [redact(text).text.strip() for text in given])
         if not says_something(said):
             return ()
         view, subject = self._view(run, memory), _task(task)
@@ -520,11 +521,6 @@ def _task(name: str) -> MemorySubject:
 
 def _texts_in(args: Sequence[object], kwargs: Mapping[str, object]) -> str:
     return "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
-
-
-def _cleaned(*texts: str) -> list[str]:
-    """Return texts without secrets and without space around them."""
-    return [redact(text).text.strip() for text in texts]
 
 
 def _wording(record: FactRecord[Any]) -> str:

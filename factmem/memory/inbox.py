@@ -159,7 +159,6 @@ class Inbox(PipelinePart):
         messages = bare.messages
         if words_of_media:
             await self._rememberer.store_and_submit(words_of_media, order)
-        submission: Submission | None = None
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)

@@ -691,7 +691,10 @@ class Pipeline(WritingPart):
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         """Apply findings in one transaction; return the outcome of each job."""
-        await self._check_not_forgotten(found)
+        # Findings must not outlive their words. The transaction itself checks those that wait.
+        settled = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
+        if len(await self._not_forgotten(settled)) < len(settled):
+            raise RecordNotFoundError("words were forgotten while they were read")
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         places = {item.assertion.place.key for read in found for item in read.candidates}
         found, planned, undone = await self._decided(found, places, words.keys())
@@ -794,15 +797,6 @@ class Pipeline(WritingPart):
             and holds_facts(recorded, self._context.policies.origins)
             and message_of(recorded.assertion.details) not in forgotten
         )
-
-    async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
-        """Raise if words were forgotten meanwhile: findings must not outlive them.
-
-        The transaction itself checks words that wait.
-        """
-        read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
-        if len(await self._not_forgotten(read)) < len(read):
-            raise RecordNotFoundError("words were forgotten while they were read")
 
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
         screening = await self._writer.screening()
