@@ -152,15 +152,11 @@ def with_block(format: HistoryFormat[NativeT], history: Sequence[NativeT], block
 
     Earlier blocks are removed. All other messages stay: the same objects in the same order.
     """
-    kept = [native for native in history if not _is_memory(format, native)]
+    kept = [native for native in history if all(message.role != MEMORY_ROLE for message in format.messages(native))]
     if not block:
         return kept
     place = next((number for number in range(len(kept) - 1, -1, -1) if _is_of_user(format, kept[number])), len(kept))
     return [*kept[:place], format.memory(block), *kept[place:]]
-
-
-def _is_memory(format: HistoryFormat[NativeT], native: NativeT) -> bool:
-    return any(message.role == MEMORY_ROLE for message in format.messages(native))
 
 
 def _is_of_user(format: HistoryFormat[NativeT], native: NativeT) -> bool:

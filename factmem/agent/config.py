@@ -340,15 +340,8 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 
 _OF_MEMORY: Final = {
     "organization_name": "organization",
-    "profiles": "profiles",
-    "model": "model",
-    "policies": "policies",
-    "embedder": "embedder",
-    "embedder_timeout": "embedder_timeout",
-    "reranker": "reranker",
-    "media_reader": "media_reader",
-    "background": "background",
-    "observers": "observers",
+    **{name: name for name in ("profiles", "model", "policies", "embedder", "embedder_timeout", "reranker")},
+    **{name: name for name in ("media_reader", "background", "observers")},
 }
 """Settings that only a memory made from the config uses, and their names as arguments of `Memory`."""
 
@@ -481,23 +474,19 @@ class AgentMemoryConfig:
         if not isinstance(self.user, MemorySubject):
             object.__setattr__(self, "user_id", self.user)
             object.__setattr__(self, "user", USER)
-        match self.user_id:
-            case None:
-                return
-            case str() as path if "." in path and all(path.split(".")):
-                return
-            case str():
-                raise InvalidDataError(
-                    'give the place of the user\'s id as a path such as "deps.user.id", or one person as '
-                    'USER.individual("ada")',
-                    path="$.user",
-                )
-            case given if not callable(given):
-                raise InvalidDataError(
-                    'a user is a MemorySubject, a path such as "deps.user.id", or a function of the host\'s run, '
-                    f"not {kind_of(given)}",
-                    path="$.user",
-                )
+        where = self.user_id
+        if isinstance(where, str) and not ("." in where and all(where.split("."))):
+            raise InvalidDataError(
+                'give the place of the user\'s id as a path such as "deps.user.id", or one person as '
+                'USER.individual("ada")',
+                path="$.user",
+            )
+        if where is not None and not isinstance(where, str) and not callable(where):
+            raise InvalidDataError(
+                'a user is a MemorySubject, a path such as "deps.user.id", or a function of the host\'s run, '
+                f"not {kind_of(where)}",
+                path="$.user",
+            )
 
     def identified(self, identity: RunIdentity) -> RunIdentity:
         """Return an identity with the user that `user_id` finds in the host's object, without that object.

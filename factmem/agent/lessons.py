@@ -16,7 +16,7 @@ from anyio import to_thread
 from factmem.abc.model import LanguageModel
 from factmem.agent.config import NOBODY, RunIdentity
 from factmem.agent.plugin import AgentMemory
-from factmem.agent.rendering import MemoryBlock, in_force
+from factmem.agent.rendering import MemoryBlock, fitted, in_force
 from factmem.agent.run import MemoryRun
 from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.extractions import says_nothing
@@ -465,12 +465,13 @@ class Lessons:
             closest = {match.record.id for match in matches}
             lessons = [record for record in lessons if record.id in closest]
         loading = run.config.loading
-        return _rendered(lessons[: self._limit], loading.budget, loading.count_tokens)
+        return fitted(lessons[: self._limit], _line, _block, loading.budget, loading.count_tokens)
 
     async def _learnt(
         self, run: MemoryRun, memory: Memory, task: str, output: str, feedback: str, taught: Sequence[str] | None
     ) -> tuple[FactRecord[str], ...]:
-        said, shown, *texts = await to_thread.run_sync(_cleaned, feedback, output, *(taught or ()))
+        given = (feedback, output, *(taught or ()))
+        said, shown, *texts = await to_thread.run_sync(lambda: [redact(text).text.strip() for text in given])
         if not says_something(said):
             return ()
         view, subject = self._view(run, memory), _task(task)
@@ -522,11 +523,6 @@ def _texts_in(args: Sequence[object], kwargs: Mapping[str, object]) -> str:
     return "\n".join(text for text in (*args, *kwargs.values()) if isinstance(text, str))
 
 
-def _cleaned(*texts: str) -> list[str]:
-    """Return texts without secrets and without space around them."""
-    return [redact(text).text.strip() for text in texts]
-
-
 def _wording(record: FactRecord[Any]) -> str:
     return str(record.value)
 
@@ -536,19 +532,8 @@ def _is_applied(record: FactRecord[Any]) -> bool:
     return record.trust >= Origin.USER.rank and _HARMLESS.issuperset(flags_in(_wording(record)))
 
 
-def _rendered(lessons: Sequence[FactRecord[Any]], budget: int, count_tokens: Callable[[str], int]) -> MemoryBlock:
-    left = budget - count_tokens(_block([]))
-    lines: list[str] = []
-    told: list[FactRecord[Any]] = []
-    for record in lessons:
-        line = element("lesson", _wording(record), said=f"{record.timestamp:%Y-%m-%d}")
-        if (cost := count_tokens(line + "\n")) <= left:
-            left -= cost
-            lines.append(line)
-            told.append(record)
-    if not told:
-        return MemoryBlock(left_out=len(lessons))
-    return MemoryBlock(text=_block(lines), records=tuple(told), left_out=len(lessons) - len(told))
+def _line(lesson: FactRecord[Any]) -> str:
+    return element("lesson", _wording(lesson), said=f"{lesson.timestamp:%Y-%m-%d}")
 
 
 def _block(lines: Sequence[str]) -> str:

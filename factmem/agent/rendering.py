@@ -6,6 +6,7 @@ import datetime as dt
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -103,16 +104,39 @@ def rendered(
         ids: Whether to render the records' ids, for a model that may retract them.
         zone: The time zone of the days that are shown.
     """
-    left = budget - count_tokens(_block(()))
-    fitting: list[FactRecord[Any]] = []
+    return fitted(records, partial(_line, zone=zone, ids=ids), _block, budget, count_tokens, order=_position)
+
+
+def fitted(
+    records: Sequence[FactRecord[Any]],
+    line_of: Callable[[FactRecord[Any]], str],
+    block_of: Callable[[Sequence[str]], str],
+    budget: int,
+    count_tokens: Callable[[str], int],
+    *,
+    order: Callable[[FactRecord[Any]], Any] | None = None,
+) -> MemoryBlock:
+    """Render the best records that fit into a budget, as lines of a block.
+
+    Args:
+        records: The records, best first.
+        line_of: Function that returns the line of a record.
+        block_of: Function that returns the block of some lines.
+        budget: Maximum number of tokens of the whole block.
+        count_tokens: Function that counts the tokens of a text.
+        order: Sort key of the lines; best first if None.
+    """
+    left, lines = budget - count_tokens(block_of(())), list[tuple[FactRecord[Any], str]]()
     for record in records:
-        if (cost := count_tokens(_line(record, zone, ids=ids) + "\n")) <= left:
+        line = line_of(record)
+        if (cost := count_tokens(line + "\n")) <= left:
             left -= cost
-            fitting.append(record)
-    if not fitting:
-        return MemoryBlock(left_out=len(records))
-    lines = [_line(record, zone, ids=ids) for record in sorted(fitting, key=_position)]
-    return MemoryBlock(text=_block(lines), records=tuple(fitting), left_out=len(records) - len(fitting))
+            lines.append((record, line))
+    told = tuple(record for record, _ in lines)
+    if order is not None:
+        lines.sort(key=lambda pair: order(pair[0]))
+    text = block_of([line for _, line in lines]) if lines else ""
+    return MemoryBlock(text=text, records=told, left_out=len(records) - len(told))
 
 
 def rendered_block(found: Found, loading: Loading, query: str) -> MemoryBlock:
@@ -231,7 +255,8 @@ class _Filling:
         extracted = [record for record in instructions if not _is_verbatim(record)]
         left_out: list[FactRecord[Any]] = []
         for record in instructions:
-            quotes = [item for other in extracted for item in other.evidence if _cites_same(item, record)]
+            messages = {item.message for item in record.evidence}
+            quotes = [item for other in extracted for item in other.evidence if item.message in messages]
             if text := instruction_in(record, quotes if _is_verbatim(record) else ()):
                 wish = Excerpt.of(text)
                 self.coverage.add_statement(record, wish)
@@ -319,13 +344,6 @@ class _Filling:
             shorter = _shorter(excerpt, length, self._asked)
             line = _line(record, self._zone, ids=False, tag=tag, excerpt=shorter)
         return line
-
-
-def _cites_same(quote: Evidence, record: FactRecord[Any]) -> bool:
-    """Return whether a quote and a statement are of the same message."""
-    return any(
-        (item.conversation_id, item.message_id) == (quote.conversation_id, quote.message_id) for item in record.evidence
-    )
 
 
 def _marked(excerpt: Excerpt) -> str:

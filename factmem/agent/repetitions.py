@@ -248,7 +248,7 @@ class _Clause:
         )
         if len(beside) > max(same // 4, same > _FEW):
             return ()
-        places = list(_united(self.places(value)))
+        places = _united(self.places(value))
         return places if len(places) == 1 else ()
 
     def _are_names(self, terms: frozenset[str]) -> bool:
@@ -611,15 +611,12 @@ def _pairs(word: str) -> set[str]:
     return {word[at : at + 2] for at in range(max(len(word) - 1, 1))}
 
 
-def _united(spans: Iterable[Span]) -> Iterator[Span]:
-    """Yield spans in order, those that touch as one."""
-    last: Span | None = None
+def _united(spans: Iterable[Span]) -> list[Span]:
+    """Return spans in order, those that touch as one."""
+    found: list[Span] = []
     for start, end in sorted(spans):
-        if last is not None and start <= last[1] + 1:
-            last = last[0], max(end, last[1])
-            continue
-        if last is not None:
-            yield last
-        last = start, end
-    if last is not None:
-        yield last
+        if found and start <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, assert_never
+from typing import assert_never
 
 import attrs
 from anyio import to_thread
@@ -16,10 +15,11 @@ from factmem.abc.consolidator import Action, Verdicts
 from factmem.consolidation.candidates import CandidateAssertion, Vector, evidence_of, is_free_text, partition_of
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
 from factmem.consolidation.questions import Fellow, Question, answers_to, lawful, questions_about
-from factmem.consolidation.survey import CurrentRecord, Survey
-from factmem.details import Evidence, FactDetails, MessageKey, merged_metadata
+from factmem.consolidation.survey import CurrentRecord, Survey, reason_of_wish
+from factmem.details import Evidence, FactDetails, merged_metadata
 from factmem.errors import ModelError
 from factmem.fold import Current
+from factmem.grouping import grouped
 from factmem.llm.local_models import called
 from factmem.records import Assertion, AssertionState, LogEntry
 
@@ -219,9 +219,6 @@ def _decide_similar(candidate: CandidateAssertion, question: Question, verdicts:
     )
 
 
-ASKED_TO_BE_FORGOTTEN: Final = "asked to be forgotten"
-"""Start of the reason of a retraction that a user's wish caused."""
-
 _DEFAULT = ConsolidationPolicy()
 
 
@@ -291,7 +288,9 @@ async def plan(
     Raises:
         ModelError: the consolidator failed to say what a wish to forget means.
     """
-    candidates = [_dated_removal(candidate) if candidate.removal else candidate for candidate in candidates]
+    candidates = [
+        attrs.evolve(it, assertion=attrs.evolve(it.assertion, removed=True)) if it.removal else it for it in candidates
+    ]
     survey = await to_thread.run_sync(Survey.of, candidates, known, log, leave_out)
     fresh = [candidate for candidate in candidates if candidate.assertion.fingerprint not in survey.heard]
     questions = await to_thread.run_sync(questions_about, fresh, survey, policy)
@@ -423,7 +422,8 @@ class _Drafter:
         for number, decision in sorted(decisions.items()):
             candidate = self.candidates[number]
             for record, reason in decision.deletes:
-                yield from self._retractions(record, _reason(candidate, reason), retracted)
+                why = reason_of_wish(candidate.assertion, reason) if candidate.removal else reason
+                yield from self._retractions(record, why, retracted)
             if decision.merged_into is not None:
                 yield _merged_aside(decision.merged_into, candidate)
                 if decision.confirms:
@@ -439,10 +439,7 @@ class _Drafter:
 
     def vain(self, decisions: Mapping[int, Decision]) -> frozenset[tuple[Evidence, ...]]:
         """Return the evidence of the wishes to forget that take nothing back, with none of their candidates."""
-        said = defaultdict[object, list[Assertion]](list)
-        for item in self.candidates:
-            if not item.removal:
-                said[item.assertion.key].append(item.assertion)
+        said = grouped((it.assertion for it in self.candidates if not it.removal), lambda one: one.key)
         met: dict[tuple[Evidence, ...], bool] = {}
         for number, item in enumerate(self.candidates):
             wish, decision = item.assertion, decisions.get(number, Decision())
@@ -477,10 +474,6 @@ class _Drafter:
         return attrs.evolve(candidate, assertion=attrs.evolve(said, revises=words.record_id, revised=words.seq))
 
 
-def _dated_removal(candidate: CandidateAssertion) -> CandidateAssertion:
-    return attrs.evolve(candidate, assertion=attrs.evolve(candidate.assertion, removed=True))
-
-
 def _deleted(decisions: Iterable[Decision]) -> list[CurrentRecord]:
     return list({record.id: record for decision in decisions for record, _ in decision.deletes}.values())
 
@@ -490,17 +483,6 @@ def _things(said: Iterable[Assertion]) -> int:
     facts, statements = list[Assertion](), list[Assertion]()
     for one in said:
         (statements if one.is_statement else facts).append(one)
-    held = {message for fact in facts for message in _messages_of(fact)}
-    return len(facts) + sum(held.isdisjoint(_messages_of(statement)) for statement in statements)
-
-
-def _messages_of(said: Assertion) -> list[MessageKey]:
-    return [item.message for item in said.details.evidence]
-
-
-def _reason(candidate: CandidateAssertion, reason: str | None) -> str | None:
-    """Return the reason of a retraction. That of a wish holds its fingerprint, so that a wish is met once."""
-    if not candidate.removal:
-        return reason
-    wish = f"{ASKED_TO_BE_FORGOTTEN} ({candidate.assertion.fingerprint.hex()})"
-    return f"{wish}: {reason}" if reason else wish
+    held = {item.message for fact in facts for item in fact.details.evidence}
+    cited = ({item.message for item in statement.details.evidence} for statement in statements)
+    return len(facts) + sum(map(held.isdisjoint, cited))

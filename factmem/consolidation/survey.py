@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
 from factmem.consolidation.candidates import CandidateAssertion, Partition, Vector, partition_of
 from factmem.fold import Current, deciding_order, record_key, states_of
+from factmem.grouping import grouped
+from factmem.patterns import lazy_pattern
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange
+
+ASKED_TO_BE_FORGOTTEN: Final = "asked to be forgotten"
+"""Start of the reason of a retraction that a user's wish caused."""
+
+_MET: Final = lazy_pattern(rf"{ASKED_TO_BE_FORGOTTEN} \(([0-9a-f]+)\)")
+
+
+def reason_of_wish(wish: Assertion, reason: str | None) -> str:
+    """Return the reason of a retraction that a wish to forget caused; see `wish_met`."""
+    met = f"{ASKED_TO_BE_FORGOTTEN} ({wish.fingerprint.hex()})"
+    return f"{met}: {reason}" if reason else met
+
+
+def wish_met(reason: str | None) -> bytes | None:
+    """Return the fingerprint of the wish that caused a retraction, by its reason, so that a wish is met once."""
+    found = _MET.search(reason or "")
+    return bytes.fromhex(found[1]) if found else None
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -79,15 +98,14 @@ class Survey:
         states = states_of(log)
         here = [entry for entry in log if isinstance(entry, Recorded) and partition_of(entry.assertion) in partitions]
         waiting = {id for id, state in states.items() if state is AssertionState.PENDING}.union(leave_out)
-        records: dict[Partition, list[CurrentRecord]] = defaultdict(list)
-        for current, vector in known:
-            partition = partition_of(current.recorded.assertion)
-            if partition in partitions and (record := _current_record(current, vector, waiting, states)) is not None:
-                records[partition].append(record)
-        counting: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
-        for recorded in here:
-            if recorded.id not in waiting and _counts(recorded, states):
-                counting[recorded.assertion.track].append(recorded)
+        standing = (
+            _current_record(current, vector, waiting, states)
+            for current, vector in known
+            if partition_of(current.recorded.assertion) in partitions
+        )
+        records = grouped(filter(None, standing), lambda record: partition_of(record.said))
+        stored = (recorded for recorded in here if recorded.id in states and recorded.id not in waiting)
+        counting = (recorded for recorded in stored if recorded.assertion.counts(states[recorded.id]))
         heard, words = _heard(candidates, here, states, log, leave_out)
         saying: dict[tuple[object, ...], CurrentRecord] = {}
         for record in itertools.chain.from_iterable(records.values()):
@@ -98,7 +116,7 @@ class Survey:
             heard=heard,
             words=words,
             left_out=leave_out,
-            counting=counting,
+            counting=grouped(counting, lambda recorded: recorded.assertion.track),
             saying=saying,
         )
 
@@ -127,13 +145,8 @@ class _Index:
 
     @classmethod
     def of(cls, track: Sequence[Recorded]) -> _Index:
-        records: dict[object, list[Recorded]] = defaultdict(list)
-        for recorded in sorted(track, key=deciding_order):
-            records[record_key(recorded)[-1]].append(recorded)
-        saying: dict[bytes, list[object]] = defaultdict(list)
-        for id, said in records.items():
-            saying[said[-1].assertion.slot].append(id)
-        return cls(records, saying)
+        records = grouped(sorted(track, key=deciding_order), lambda recorded: record_key(recorded)[-1])
+        return cls(records, grouped(records, lambda record: records[record][-1].assertion.slot))
 
     def of_record(self, record: CurrentRecord) -> list[Recorded]:
         ids = {record.id, *self.saying.get(record.said.slot, ())}
@@ -144,10 +157,6 @@ class _Index:
 def _what(said: Assertion) -> tuple[object, ...]:
     """Return the key shared by assertions of one partition that say exactly the same."""
     return (*partition_of(said), said.keyword, said.slot)
-
-
-def _counts(recorded: Recorded, states: Mapping[str, AssertionState]) -> bool:
-    return recorded.id in states and recorded.assertion.counts(states[recorded.id])
 
 
 def _current_record(
@@ -185,7 +194,6 @@ def _heard(
             heard.add(fingerprint)
         elif fingerprint in wanted:
             words[fingerprint] = recorded
-    met = {entry.reason for entry in log if isinstance(entry, StateChange) and entry.reason}
     wishes = {candidate.assertion.fingerprint for candidate in candidates if candidate.removal}
-    heard.update(wish for wish in wishes if any(wish.hex() in reason for reason in met))
+    heard |= wishes.intersection(wish_met(entry.reason) for entry in log if isinstance(entry, StateChange))
     return frozenset(heard & wanted), words

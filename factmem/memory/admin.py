@@ -14,6 +14,7 @@ from factmem.details import Origin
 from factmem.errors import OutOfViewError
 from factmem.facts import Concept
 from factmem.memory.audit import AuditAction, AuditConditions, AuditPage, AuditTrail
+from factmem.memory.backend import Backend
 from factmem.memory.calibrating import MOST_TEXTS, calibrated_on_questions, calibrated_on_texts
 from factmem.memory.context import Context
 from factmem.memory.converting import Conversion, Converter
@@ -40,11 +41,8 @@ T = TypeVar("T")
 class Admin(ReadingPart):
     """Administration of a memory or of the records that a view shows. See `Memory.admin`."""
 
-    def _reaching(self, *, all_users: bool) -> Context:
-        return self._context.of_all_users() if all_users else self._context
-
-    def _eraser(self, *, all_users: bool) -> Eraser:
-        return Eraser(self._reaching(all_users=all_users), self._backend)
+    def _reaching(self, *, all_users: bool) -> tuple[Context, Backend]:
+        return self._context.of_all_users() if all_users else self._context, self._backend
 
     async def info(
         self,
@@ -172,7 +170,7 @@ class Admin(ReadingPart):
             OutOfViewError: All users are meant, and this memory is a view.
             StoreUnavailableError: The file cannot be written.
         """
-        return await Exchange(self._reaching(all_users=all_users), self._backend).export(target, replace=replace)
+        return await Exchange(*self._reaching(all_users=all_users)).export(target, replace=replace)
 
     async def import_(
         self,
@@ -228,7 +226,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: A view asks for all users.
         """
-        return await self._eraser(all_users=all_users).expire(revisions=revisions, dry_run=dry_run)
+        return await Eraser(*self._reaching(all_users=all_users)).expire(revisions=revisions, dry_run=dry_run)
 
     async def reset(
         self, scope: MemoryScope | str | None = None, *, all_users: bool = False, dry_run: bool = False
@@ -251,7 +249,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: A view asks for all users.
         """
-        return await self._eraser(all_users=all_users).reset(scope, dry_run=dry_run)
+        return await Eraser(*self._reaching(all_users=all_users)).reset(scope, dry_run=dry_run)
 
     async def traces(self, *record_ids: str, texts: Collection[str] = (), all_users: bool = False) -> Traces:
         """Gather the traces of records before they are erased, for `factmem.memory.verify_erased` to look for.
@@ -267,7 +265,7 @@ class Admin(ReadingPart):
             InvalidDataError: A viewer asks for all users.
             OutOfViewError: A view asks for all users.
         """
-        return await self._eraser(all_users=all_users).traces(record_ids, texts)
+        return await Eraser(*self._reaching(all_users=all_users)).traces(record_ids, texts)
 
     async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.
@@ -328,7 +326,9 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: A view asks for all users.
         """
-        return await self._converter(all_users=all_users).convert(keyword, concept, function, dry_run=dry_run)
+        return await Converter(*self._reaching(all_users=all_users)).convert(
+            keyword, concept, function, dry_run=dry_run
+        )
 
     async def merge(
         self, subject: MemorySubject | str, into: MemorySubject | str, *, all_users: bool = False, dry_run: bool = False
@@ -357,10 +357,7 @@ class Admin(ReadingPart):
             CapabilityError: The provider cannot erase.
             OutOfViewError: A view asks for all users.
         """
-        return await self._converter(all_users=all_users).merge(subject, into, dry_run=dry_run)
-
-    def _converter(self, *, all_users: bool) -> Converter:
-        return Converter(self._reaching(all_users=all_users), self._backend)
+        return await Converter(*self._reaching(all_users=all_users)).merge(subject, into, dry_run=dry_run)
 
     async def calibrate(self, questions: Mapping[str, str] | None = None) -> Calibration:
         """Measure the weight of words beside this memory's embedder, without changing anything.

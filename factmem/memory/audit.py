@@ -226,6 +226,14 @@ def _trail(
     return [entry for entry in entries if entry.seq in actions and conditions.lists(entry)]
 
 
+_ENTERED: Final = {
+    AssertionState.PENDING: AuditAction.SUBMITTED,
+    AssertionState.FAILED: AuditAction.FAILED,
+    AssertionState.QUARANTINED: AuditAction.QUARANTINED,
+}
+"""Actions by the state that an assertion enters with them, whatever it was before."""
+
+
 class _Life:
     """State of an assertion at a point of the log."""
 
@@ -236,13 +244,8 @@ class _Life:
         self.accepted = recorded.assertion.counts(self.state)
 
     def began(self) -> AuditEntry:
-        actions = {
-            AssertionState.ACTIVE: AuditAction.RECORDED,
-            AssertionState.PENDING: AuditAction.SUBMITTED,
-            AssertionState.FAILED: AuditAction.FAILED,
-            AssertionState.QUARANTINED: AuditAction.QUARANTINED,
-        }
-        said, action = self.recorded.assertion, actions.get(self.state, AuditAction.SET_ASIDE)
+        said, otherwise = self.recorded.assertion, AuditAction.SET_ASIDE
+        action = AuditAction.RECORDED if self.state is AssertionState.ACTIVE else _ENTERED.get(self.state, otherwise)
         return self._entry(action, self.recorded, said.actor, said.details.labels.get("reason"))
 
     def changed(self, change: StateChange) -> AuditEntry:
@@ -271,19 +274,10 @@ class _Life:
         )
 
     def _action(self, after: AssertionState) -> AuditAction:
-        waited = self.state in (AssertionState.PENDING, AssertionState.FAILED)
-        match after:
-            case AssertionState.PENDING:
-                return AuditAction.SUBMITTED
-            case AssertionState.FAILED:
-                return AuditAction.FAILED
-            case AssertionState.QUARANTINED:
-                return AuditAction.QUARANTINED
-            case AssertionState.RETRACTED if waited:
-                return AuditAction.READ
-            case AssertionState.RETRACTED:
-                return AuditAction.RETRACTED if self.accepted else AuditAction.REJECTED
-            case _ if waited:
-                return AuditAction.READ
-            case _:
-                return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED
+        if after in _ENTERED:
+            return _ENTERED[after]
+        if self.state in (AssertionState.PENDING, AssertionState.FAILED):
+            return AuditAction.READ
+        if after is AssertionState.RETRACTED:
+            return AuditAction.RETRACTED if self.accepted else AuditAction.REJECTED
+        return AuditAction.RESTORED if self.accepted else AuditAction.ACCEPTED

@@ -233,12 +233,9 @@ class OfSubmission:
     @property
     def dropped(self) -> Mapping[DropReason, int]:
         """Number of findings and parts of messages that were dropped so far, by reason; see `Remembered.dropped`."""
-        counts: Counter[DropReason] = Counter()
-        for dropped in (number for id, number in self._jobs.dropped.items() if id not in self._jobs.outcomes):
-            counts.update(dropped)
-        for outcome in self.outcomes:
-            counts.update(outcome.dropped)
-        return dict(counts)
+        unsettled = (number for id, number in self._jobs.dropped.items() if id not in self._jobs.outcomes)
+        settled = (outcome.dropped for outcome in self.outcomes)
+        return dict(sum(map(Counter[DropReason], (*unsettled, *settled)), Counter[DropReason]()))
 
 
 class Submission(OfSubmission):
@@ -335,14 +332,10 @@ class Worker:
         self._tell = tell
         self._viewer = viewer
         self._tasks: OwnTasks | None = None
-        self._closing = anyio.Event()
-        self._resumed: anyio.Event | None = None
         self._open: set[Submission] = set()
         self._underway: dict[frozenset[str], list[Submission]] = {}
         self._held: set[str] = set()
         self._begun: dict[anyio.Event, Set[object]] = {}
-        self._next = anyio.Lock()
-        self._questions = anyio.Semaphore(settings.concurrency)
         self._streams: dict[str, Submission] = {}
         self._watched: dict[str, anyio.Event] = {}
         self._read_events: OrderedDict[str, dict[str, list[Recorded]]] = OrderedDict()
@@ -352,7 +345,8 @@ class Worker:
     async def __aenter__(self) -> Self:
         if self._tasks is not None:
             raise CapabilityError("the memory is open already, and its views with it: use them without `async with`")
-        self._closing, self._resumed = anyio.Event(), None
+        self._closing = anyio.Event()
+        self._resumed: anyio.Event | None = None
         self._next = anyio.Lock()
         self._questions = anyio.Semaphore(self._settings.concurrency)
         tasks = OwnTasks()
@@ -531,12 +525,9 @@ class Worker:
         submission.end()
         return next(reversed(self.reading(id)), submission)
 
-    @contextlib.asynccontextmanager
-    async def alone(self, id: str) -> AsyncIterator[None]:
-        """Hold the lock of a stream in this process."""
-        lock = self._gates.setdefault(id, anyio.Lock())
-        async with lock:
-            yield
+    def alone(self, id: str) -> anyio.Lock:
+        """Return the lock of a stream in this process."""
+        return self._gates.setdefault(id, anyio.Lock())
 
     def read_events(self, id: str) -> dict[str, list[Recorded]]:
         """Return the words of the events of a stream that this process has read, by id, for a store that keeps none.
@@ -590,7 +581,8 @@ class Worker:
                 results = await _processed(reader, batch)
             for unit, result in zip(batch, results, strict=True):
                 if isinstance(result, BudgetSpentError | ModelAwayError):
-                    self._postpone(unit)
+                    for submission in self._underway.pop(unit.ids, ()):
+                        submission.postpone(unit.job.id)
                 elif isinstance(result, ModelUnavailableError) and not last:
                     again.append(unit)
                 else:
@@ -613,23 +605,17 @@ class Worker:
     async def _settle(self, reader: UnitReader, unit: Unit, result: Remembered | FactMemError) -> None:
         """Settle a unit. Words that another process has read or forgotten meanwhile have not failed."""
         outcome = result if isinstance(result, Remembered) else await _given_up(reader, unit, result)
-        outcome = self._tell_of(unit, outcome)
+        submissions = self._underway.pop(unit.ids, ())
+        for submission in submissions:
+            submission.settle(unit.job.id, outcome)
+        self._open.difference_update(submission for submission in submissions if not submission.pending)
+        if submissions:  # with the parts that were dropped before
+            outcome = submissions[0].outcome(unit.job.id)
         if isinstance(result, Remembered) or outcome.failure is None:
             self._announce(unit, SubmissionFinished(submission_id=unit.job.id, outcome=outcome))
             return
         _log.warning("submitted words could not be read (%s); they are kept", outcome.failure)
         self._announce(unit, SubmissionFailed(submission_id=unit.job.id, error=result))
-
-    def _postpone(self, unit: Unit) -> None:
-        for submission in self._underway.pop(unit.ids, ()):
-            submission.postpone(unit.job.id)
-
-    def _tell_of(self, unit: Unit, outcome: Remembered) -> Remembered:
-        submissions = self._underway.pop(unit.ids, ())
-        for submission in submissions:
-            submission.settle(unit.job.id, outcome)
-        self._open.difference_update(submission for submission in submissions if not submission.pending)
-        return submissions[0].outcome(unit.job.id) if submissions else outcome
 
     def _announce(self, unit: Unit, event: MemoryEvent) -> None:
         if self._tell is None or unit.given.owner not in (None, self._viewer):

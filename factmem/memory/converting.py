@@ -14,6 +14,7 @@ from anyio import to_thread
 from factmem.errors import FactMemError, InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
 from factmem.fold import Moment, deciding_order, fold, has_expired, states_of
+from factmem.grouping import grouped
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.exports import Exchange
@@ -223,13 +224,9 @@ def _converted(
         if function is None or (same and of_type):
             decode_value(said.data, concept.value_type)
             return now
-        old = [said.data] if _is_to_choose(said, concept) else said.data
+        chooses = said.fact_type is FactType.MULTIPLE and concept.fact_type is FactType.SINGLE
+        old = [said.data] if chooses else said.data  # see `_chosen`
         return attrs.evolve(now, data=_data_of(function(old), concept, said.timestamp))
-
-
-def _is_to_choose(said: Assertion, concept: Concept[Any, Any]) -> bool:
-    """Return whether a MULTIPLE becomes a SINGLE: then a function is given a list of its values."""
-    return said.fact_type is FactType.MULTIPLE and concept.fact_type is FactType.SINGLE
 
 
 def _data_of(value: T, concept: Concept[T, Any], timestamp: dt.datetime) -> Json:
@@ -263,11 +260,8 @@ def _of_fact_type(
     """
     made = {entry.id: said for entry, said in zip(old, new, strict=True)}
     states, over = states_of(log), set[str]()
-    tracks: dict[tuple[object, ...], list[Recorded]] = {}
-    for entry in old:
-        if entry.assertion.fact_type is not concept.fact_type:
-            tracks.setdefault(entry.assertion.track, []).append(entry)
-    for entries in tracks.values():
+    others = (entry for entry in old if entry.assertion.fact_type is not concept.fact_type)
+    for entries in grouped(others, lambda entry: entry.assertion.track).values():
         if concept.fact_type is FactType.MULTIPLE:
             for entry in entries[1:]:
                 made[entry.id] = attrs.evolve(made[entry.id], revises=entry.record_id)

@@ -142,8 +142,15 @@ class _Import(WritingPart):
         waiting = await self._waiting(seen)
         self.waiting |= waiting
         if self.trust:
-            standing = [receipt for receipt, each in zip(receipts, said, strict=True) if _stands(receipt, each)]
-            await self._accept([receipt for receipt in standing if receipt.recorded.id in waiting])
+            await self._accept(
+                [
+                    receipt
+                    for receipt, each in zip(receipts, said, strict=True)
+                    if receipt.recorded.id in waiting
+                    # Accepted there, or believed from the start.
+                    and (_was_accepted(each) or (not receipt.new and each.state is AssertionState.ACTIVE))
+                ]
+            )
 
     def receipt(self) -> ImportReceipt:
         """Return the result, and log what waits of a file."""
@@ -271,11 +278,6 @@ def _batches_in(source: Path | str | IO[str]) -> Generator[Sequence[Recorded]]:
                 some, chars = [], 0
             if not line:
                 return
-
-
-def _stands(receipt: Receipt, said: Assertion) -> bool:
-    """Return whether an assertion counts in a trusted source: it was accepted there, or is believed from the start."""
-    return _was_accepted(said) or (not receipt.new and said.state is AssertionState.ACTIVE)
 
 
 def _was_accepted(said: Assertion) -> bool:

@@ -7,7 +7,6 @@ import functools
 import hashlib
 import itertools
 import json
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from random import choice
 from typing import Any, Final, Unpack
@@ -19,9 +18,9 @@ from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.detection.redaction import redact
 from factmem.errors import CapabilityError, InvalidDataError, OutOfViewError, RecordNotFoundError
 from factmem.fold import states_of
+from factmem.grouping import grouped
 from factmem.legal_names import checked_name
 from factmem.memory.background import Submission
-from factmem.memory.context import Context
 from factmem.memory.dead_letters import DeadLetters, failure_in
 from factmem.memory.journal import (
     STREAM,
@@ -34,7 +33,7 @@ from factmem.memory.journal import (
     job_id,
 )
 from factmem.memory.operations import observed
-from factmem.memory.pipeline import Pipeline, PipelinePart
+from factmem.memory.pipeline import PipelinePart
 from factmem.memory.quarantine import Quarantine
 from factmem.memory.remembering import Journalled, Order, Rememberer, Taken, warn_of_not_text
 from factmem.memory.submitted import About, StoredSession, spoken
@@ -160,7 +159,6 @@ class Inbox(PipelinePart):
         messages = bare.messages
         if words_of_media:
             await self._rememberer.store_and_submit(words_of_media, order)
-        submission: Submission | None = None
         async with self._backend.worker.alone(id):
             stored, skipped = await self._taken_in(stream, id, messages, job, order, history=history)
             alone = self._without_words(id, messages)
@@ -251,13 +249,13 @@ class Inbox(PipelinePart):
         for owner, mine in _by_owner(others).items():
             chosen = submission if owner in visible else unseen
             first = choice(_beginnings(mine))  # processes that begin together begin at different words
-            self._backend.worker.submit(
-                Pipeline(self._of(owner), self._backend), [*mine[first:], *mine[:first]], chosen
-            )
+            self._backend.worker.submit(self._of(owner)._pipeline, [*mine[first:], *mine[:first]], chosen)
         for owner, mine in _by_owner(unit for unit in units if unit.job.streamed).items():
-            ids = {unit.job.id for unit in mine}
-            await Inbox(self._of(owner), self._backend)._read_streams(ids, flush=False)
+            await self._of(owner)._read_streams({unit.job.id for unit in mine}, flush=False)
         return submission
+
+    def _of(self, owner: str | None) -> Inbox:
+        return Inbox(attrs.evolve(self._context, viewer=owner), self._backend)
 
     def _without_words(self, id: str, events: Sequence[Message]) -> int:
         """Count the images, audio and files of new events without words; only this process recognizes these events."""
@@ -274,7 +272,12 @@ class Inbox(PipelinePart):
         self._backend.worker.check_running()
         self._backend.log()
         ids = listed("ids", ids, str)
-        waiting = await self._waiting_for(ids)
+        units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
+        if not all(map(self._pipeline.can_read, units)):
+            raise OutOfViewError(
+                "a text is read for facts outside of this view: use the memory that the view was made of"
+            )
+        waiting = {unit.job.id: unit for unit in units}
         words, failures = await self._words_of(ids)
         if missing := words.keys() - waiting.keys() - {id for id, found in words.items() if found}:
             raise RecordNotFoundError(
@@ -282,29 +285,17 @@ class Inbox(PipelinePart):
             )
         if waiting:
             self._context.check_writable()
-        if any(unit.job.streamed for unit in waiting.values()):
-            return await self._found_stream(list(words))
+        if any(unit.job.streamed for unit in units):
+            if len(words) > 1:
+                raise InvalidDataError("one of the ids names a stream: pass this id alone")
+            async with self._backend.worker.alone(*words):
+                return await self._awaited(*words, flush=False)
         submission = Submission(list(words))
         for id in words.keys() - waiting.keys():
             outcome = await self._pipeline.present_outcome(words[id])
             submission.settle(id, attrs.evolve(outcome, failure=failures.get(id)))
         self._backend.worker.submit(self._pipeline, list(waiting.values()), submission)
         return submission
-
-    async def _found_stream(self, ids: Sequence[str]) -> Submission:
-        if len(ids) > 1:
-            raise InvalidDataError("one of the ids names a stream: pass this id alone")
-        async with self._backend.worker.alone(ids[0]):
-            return await self._awaited(ids[0], flush=False)
-
-    async def _waiting_for(self, ids: Collection[str]) -> dict[str, Unit]:
-        """Return the visible units that wait, by the ids of their jobs."""
-        units = [unit for unit in await self._pipeline.waiting(AssertionState.PENDING) if unit.job.id in ids]
-        if not all(map(self._pipeline.can_read, units)):
-            raise OutOfViewError(
-                "a text is read for facts outside of this view: use the memory that the view was made of"
-            )
-        return {unit.job.id: unit for unit in units}
 
     async def _words_of(self, ids: Iterable[str]) -> tuple[dict[str, list[Recorded]], dict[str, str]]:
         """Return the visible words of submissions by their ids, and the errors of those that could not be read."""
@@ -322,9 +313,6 @@ class Inbox(PipelinePart):
                     failures[id] = failure_in(errors.get(entry.id))[0]
         return words, failures
 
-    def _of(self, owner: str | None) -> Context:
-        return attrs.evolve(self._context, viewer=owner)
-
     async def _taken_in(
         self, stream: str, id: str, events: Sequence[Message], job: Job | None, order: Order, *, history: bool
     ) -> tuple[list[Journalled], int]:
@@ -333,13 +321,13 @@ class Inbox(PipelinePart):
         Returns:
             The new events, and the number of those that are skipped.
         """
-        known: dict[str | None, list[Recorded]] = defaultdict(list)
         read = self._backend.worker.read_events(job.id if job else id) if self._backend.four_verbs_only else None
         if read is not None:
-            known.update(read)
+            known = dict[str | None, list[Recorded]](read.items())
         else:
-            for recorded in [*await self._events(id), *await self._kept_events(stream, order)]:
-                known[recorded.assertion.details.evidence[0].message_id].append(recorded)
+            kept = await self._rememberer.words_of(StoredSession(id=stream), order)  # those without a job, as they are
+            words = [*await self._events(id), *(entry for entry in kept if entry.assertion.job is None)]
+            known = grouped(words, lambda recorded: recorded.assertion.details.evidence[0].message_id)
         given = _identified(stream, events, self._context.clock())  # what was taken in before was heard as well
         ids = [_event_id(event) for event in events]
         whole = history and bool(ids) and ids[-1] not in known and known.keys() <= set(ids)
@@ -369,11 +357,6 @@ class Inbox(PipelinePart):
         """Return every event ever submitted to streams for a model, in order, by the ids of the streams."""
         submitted = await self._reader.everybody.recorded(LogPart(jobs=True))
         return in_order(event for event in submitted if _stream_in(job_id(event) or "") in ids)
-
-    async def _kept_events(self, stream: str, order: Order) -> list[Recorded]:
-        """Return every event of a stream that was kept as it is, without a model."""
-        kept = await self._rememberer.words_of(StoredSession(id=stream), order)
-        return [entry for entry in kept if entry.assertion.job is None]
 
     async def _streams(self) -> list[Unit]:
         """Return the waiting units of this viewer's streams, including those that are being read."""
@@ -428,10 +411,7 @@ class Inbox(PipelinePart):
 
 
 def _by_owner(units: Iterable[Unit]) -> dict[str | None, list[Unit]]:
-    found: dict[str | None, list[Unit]] = defaultdict(list)
-    for unit in units:
-        found[unit.given.owner].append(unit)
-    return found
+    return grouped(units, lambda unit: unit.given.owner)
 
 
 def _beginnings(units: Sequence[Unit]) -> list[int]:

@@ -13,19 +13,19 @@ import enum
 import functools
 import json
 import typing
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Candidate, Conversation, Message
-from factmem.details import FactDetails, MetadataMerge, Treatment
+from factmem.details import FactDetails, MessageKey, MetadataMerge, Treatment
 from factmem.errors import CodecError, InvalidDataError
 from factmem.facts import Concept, Fact, FactType, MultipleConcept, MultipleFacts, SingleConcept, SingleFact
 from factmem.fold import states_of
+from factmem.grouping import grouped
 from factmem.records import Assertion, AssertionState, LogEntry, Place, Recorded, StateChange
 from factmem.shapes import type_of
 from factmem.structuring import explain_structure_error, in_detail
@@ -286,6 +286,12 @@ class Unit:
         return attrs.evolve(self.caller, importance=given.importance, categories=given.categories, source=given.source)
 
     @property
+    def details(self) -> dict[MessageKey | None, FactDetails]:
+        """Details of the words of each message, without those that are only shown."""
+        words = (item.assertion for item in self.words if not item.assertion.only_shown)
+        return {message_of(said.details): said.details for said in words}
+
+    @property
     def ids(self) -> frozenset[str]:
         """Ids of the waiting assertions."""
         return frozenset(recorded.id for recorded in self.words)
@@ -411,13 +417,11 @@ def units_in(
         concepts: Declared concepts by keyword.
         state: PENDING for words that wait, FAILED for words that could not be read.
     """
-    waiting: dict[tuple[object, ...], list[Recorded]] = {}
-    for recorded in sorted(log, key=lambda item: item.seq):
-        if states.get(recorded.id) is state and (id := job_id(recorded)) is not None:
-            # An import may bring any id: words of different partitions never form one unit.
-            walls = (recorded.assertion.place.key, recorded.assertion.details.owner)
-            waiting.setdefault((id, *walls), []).append(recorded)
-    return [unit for words in waiting.values() if (unit := _unit(words, concepts)) is not None]
+    by_number = sorted(log, key=lambda item: item.seq)
+    waiting = (item for item in by_number if states.get(item.id) is state and job_id(item) is not None)
+    # An import may bring any id: words of different partitions never form one unit.
+    jobs = grouped(waiting, lambda item: (job_id(item), item.assertion.place.key, item.assertion.details.owner))
+    return [unit for words in jobs.values() if (unit := _unit(words, concepts)) is not None]
 
 
 def _unit(words: Sequence[Recorded], concepts: Mapping[str, Concept[Any, Any]]) -> Unit | None:
@@ -470,9 +474,9 @@ def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Colle
     quoted = [said for said in doomed if is_words(said)]
     facts = _quoting(recorded, quoted, states)
     messages = {
-        AssertionState.RETRACTED: {message for said in doomed for message in _messages_of(said)},
+        AssertionState.RETRACTED: {message for said in doomed for message in sources_of(said)},
         # Statements of words go with the facts found in them, and not with other words.
-        AssertionState.ACTIVE: {message for said in doomed if not is_words(said) for message in _messages_of(said)},
+        AssertionState.ACTIVE: {message for said in doomed if not is_words(said) for message in sources_of(said)},
     }
     return [
         entry
@@ -483,7 +487,7 @@ def going_along(log: Iterable[LogEntry], record_ids: Collection[str], ids: Colle
             entry.assertion.job is not None
             and (state := states.get(entry.id)) in messages
             and (state is AssertionState.RETRACTED or is_words(entry.assertion))
-            and not messages[state].isdisjoint(_messages_of(entry.assertion))
+            and not messages[state].isdisjoint(sources_of(entry.assertion))
         )
     ]
 
@@ -492,28 +496,23 @@ def _quoting(
     recorded: Sequence[Recorded], words: Iterable[Assertion], states: Mapping[str, AssertionState]
 ) -> set[str]:
     """Return the ids of assertions that quote some words, and of those that a removal among them ended."""
-    texts: dict[tuple[str | None, str | None, str | None], list[str]] = {}
-    for said in words:
-        for source in _messages_of(said)[:1]:
-            texts.setdefault(source, []).append(str(said.data))
+    texts = grouped((said for said in words if sources_of(said)), lambda said: sources_of(said)[0])
     found = [
         entry
         for entry in recorded
         for item in entry.assertion.details.evidence
         if item.quote
-        and any(item.quote in text for text in texts.get((entry.assertion.details.owner, *item.message), ()))
+        and any(item.quote in str(of.data) for of in texts.get((entry.assertion.details.owner, *item.message), ()))
     ]
-    ends: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
-    for entry in found:
-        if entry.assertion.removed and states.get(entry.id) is AssertionState.ACTIVE:
-            ends[entry.assertion.key].append(entry.assertion)
-    ended = (
-        entry
-        for entry in recorded
-        for end in ends.get(entry.assertion.key, ())
-        if entry.assertion.timestamp <= end.timestamp and entry.assertion.trust <= end.trust
-    )
+    removals = (it.assertion for it in found if it.assertion.removed and states.get(it.id) is AssertionState.ACTIVE)
+    ends = grouped(removals, lambda end: end.key)
+    ended = (entry for entry in recorded if taken_by(ends.get(entry.assertion.key, ()), entry.assertion))
     return {entry.id for entry in (*found, *ended)}
+
+
+def taken_by(ends: Iterable[Assertion], said: Assertion) -> bool:
+    """Return whether one of some removals of the same record, or wishes to forget it, takes an assertion back."""
+    return any(said.timestamp <= end.timestamp and said.trust <= end.trust for end in ends)
 
 
 def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
@@ -524,7 +523,11 @@ def quotes(said: Assertion, words: Iterable[Assertion]) -> bool:
     )
 
 
-def _messages_of(said: Assertion) -> list[tuple[str | None, str | None, str | None]]:
+Source: TypeAlias = tuple[str | None, str | None, str | None]
+"""Owner, conversation and message of words."""
+
+
+def sources_of(said: Assertion) -> list[Source]:
     """Return the messages that an assertion was found in, each with the owner of the words."""
     return [(said.details.owner, *item.message) for item in said.details.evidence if item.message_id is not None]
 
@@ -547,9 +550,7 @@ def rebuilt(words: Sequence[Recorded], treated: Callable[[Recorded], Treatment |
         words: Statements of one conversation, with evidence, in order.
         treated: Returns the treatment of words; None for that of their origin.
     """
-    messages: dict[str | None, list[Recorded]] = {}
-    for recorded in words:
-        messages.setdefault(recorded.assertion.details.evidence[0].message_id, []).append(recorded)
+    messages = grouped(words, lambda recorded: recorded.assertion.details.evidence[0].message_id)
     first = words[0].assertion.details.evidence[0]
     return Conversation(
         messages=[attrs.evolve(_message(pieces), treatment=treated(pieces[0])) for pieces in messages.values()],
@@ -580,6 +581,6 @@ def _start(recorded: Recorded) -> int:
     return (evidence[0].start or 0) if evidence else 0
 
 
-def message_of(details: FactDetails) -> tuple[str | None, str | None] | None:
+def message_of(details: FactDetails) -> MessageKey | None:
     """Return the conversation and message that something was found in first, if any."""
     return details.evidence[0].message if details.evidence else None

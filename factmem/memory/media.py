@@ -20,7 +20,7 @@ import attrs
 from anyio import to_thread
 
 from factmem.abc.detector import Conversation, Message
-from factmem.abc.media import MediaReader, Passage
+from factmem.abc.media import Passage
 from factmem.abc.observer import Operation
 from factmem.details import MediumPart, Origin, Treatment
 from factmem.detection.flags import flags_in
@@ -106,22 +106,14 @@ class MediaInbox(ReadingPart):
 
     async def _media_of(self, message: Message, conversation: Conversation, tries: _Tries) -> list[_Found]:
         """Return the media of a message that can be loaded."""
-        found = [await self._found(item, message, conversation, tries) for item in _readable(message)]
-        return [item for item in found if item is not None]
-
-    async def _found(
-        self, medium: Medium, message: Message, conversation: Conversation, tries: _Tries
-    ) -> _Found | None:
-        with tries.of(str(medium.content) if isinstance(medium.content, Path) else ""):
-            data = await to_thread.run_sync(medium.loaded, self._settings.max_bytes)
-            return _Found(
-                medium=medium,
-                data=data,
-                whole=MediumPart(sha256=await to_thread.run_sync(fingerprint, data), mime=medium.mime),
-                beside=message,
-                said_at=message.timestamp or conversation.started_at or self._context.said_now,
-            )
-        return None
+        found: list[_Found] = []
+        for medium in _readable(message):
+            with tries.of(str(medium.content) if isinstance(medium.content, Path) else ""):
+                data = await to_thread.run_sync(medium.loaded, self._settings.max_bytes)
+                whole = MediumPart(sha256=await to_thread.run_sync(fingerprint, data), mime=medium.mime)
+                said_at = message.timestamp or conversation.started_at or self._context.said_now
+                found.append(_Found(medium=medium, data=data, whole=whole, beside=message, said_at=said_at))
+        return found
 
     async def _words(
         self, found: Mapping[str, _Found], place: Place, owner: str | None, tries: _Tries
@@ -167,18 +159,15 @@ class MediaInbox(ReadingPart):
             if reader.takes(mime):
                 with metered(self._backend.worker.spent):
                     async with in_turn():
-                        passages += await self._read_by_model(reader, found)
+                        with nested(Operation.ASK, records_in=1) as call:
+                            read = await reader.read_medium(found.data, found.whole)
+                            call.record_result(len(read))
+                passages += read
         elif not passages:
             return None
         if sum(len(passage.text) for passage in passages) > self._settings.max_chars:
             raise MediumError("the medium holds more text than MediaSettings.max_chars: give it in parts")
         return passages
-
-    async def _read_by_model(self, reader: MediaReader, found: _Found) -> Sequence[Passage]:
-        with nested(Operation.ASK, records_in=1) as call:
-            passages = await reader.read_medium(found.data, found.whole)
-            call.record_result(len(passages))
-            return passages
 
     def _told(self, found: _Found, passages: Iterable[Passage]) -> Conversation:
         """Return the words of a medium; if a model reads them for facts, behind what the user says about it."""

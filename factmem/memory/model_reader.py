@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
@@ -17,7 +16,7 @@ from factmem.abc.detector import Conversation, DropReason
 from factmem.abc.observer import Operation
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS
 from factmem.consolidation.candidates import CandidateAssertion
-from factmem.details import Evidence, FactDetails, MessageKey, Origin, Treatment
+from factmem.details import Evidence, FactDetails, Origin, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.candidates import place_of
 from factmem.detection.quotes import covers
@@ -92,24 +91,18 @@ class _Heard:
     Attributes:
         unit: The unit.
         conversation: The unit as the detector saw it, with its context.
-        positions: Details of the words of each message.
         read: The candidates.
         dropped: Number of findings that are not used, by reason.
     """
 
     unit: Unit
     conversation: Conversation
-    positions: Mapping[MessageKey | None, FactDetails]
     read: Sequence[Candidate]
     dropped: Counter[DropReason]
 
 
 class ModelReader(WritingPart):
     """Lets models read units of words. It writes nothing."""
-
-    @functools.cached_property
-    def _verification(self) -> Verification:
-        return Verification(self._context, self._backend)
 
     async def read_all(
         self, units: Sequence[Unit], earlier: Callable[[], Awaitable[None]]
@@ -178,15 +171,15 @@ class ModelReader(WritingPart):
         with nested(Operation.DETECT, records_in=len(conversation.messages)) as call:
             detection = await self._backend.detector.detect(conversation, request)
             call.record_result(len(detection.candidates))
-        positions = _positions(unit)
+        words = unit.details
         shown = {message_of(item.assertion.details) for item in (*unit.context, *unit.words)}
         dropped = Counter(detection.dropped)
         cited = [message_of(candidate.details) for candidate in detection.candidates]
         dropped[DropReason.QUOTE_NOT_FOUND] += sum(message not in shown for message in cited)
-        read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in positions]
-        speakers = [positions[message_of(item.details)].evidence[0].speaker for item in read]
+        read = [item for item, message in zip(detection.candidates, cited, strict=True) if message in words]
+        speakers = [words[message_of(item.details)].evidence[0].speaker for item in read]
         read = await in_time(lambda: list(_of_speakers(read, speakers, unit, here)), len(here))
-        return _Heard(unit, conversation, positions, read, dropped)
+        return _Heard(unit, conversation, read, dropped)
 
     def _wished(self, unit: Unit) -> _Heard:
         """Return the wishes to forget of a unit, which were found before, with values of the declared concepts."""
@@ -197,7 +190,7 @@ class ModelReader(WritingPart):
             for cleared in [wish.cleared and declared.get(wish.cleared.keyword, wish.cleared)]
             for said in assertions_of(wish.fact, unit.place)
         ]
-        return _Heard(unit, Conversation(messages=()), _positions(unit), wishes, Counter())
+        return _Heard(unit, Conversation(messages=()), wishes, Counter())
 
     async def _here(self, unit: Unit) -> Sequence[Current]:
         """Return the current records of the scope of a unit."""
@@ -206,17 +199,18 @@ class ModelReader(WritingPart):
 
     async def _checked(self, heard: _Heard, batch: Sequence[_Heard]) -> ReadUnit:
         """Compare the candidates of a unit with what is known, and with those of the units before it in its batch."""
-        unit, positions, dropped = heard.unit, heard.positions, heard.dropped
+        unit, words, dropped = heard.unit, heard.unit.details, heard.dropped
         here = await self._here(unit)
         rejected = await self._rejected(heard.read, unit)
         found = await in_time(lambda: list(self._with_known_values(heard, batch, here)), len(here))
 
         def asserted(candidate: Candidate) -> tuple[Assertion, ...]:
-            return self._asserted(candidate, unit, positions[message_of(candidate.details)])
+            return self._asserted(candidate, unit, words[message_of(candidate.details)])
 
-        doubtful = [item for item in found if is_doubted(item) and not _repeats(positions[message_of(item.details)])]
+        doubtful = [item for item in found if is_doubted(item) and not _repeats(words[message_of(item.details)])]
         current = [row.recorded.assertion for row in here]
-        left, unconfirmed = await self._verification.verified(doubtful, asserted, heard.conversation, current)
+        verification = Verification(self._context, self._backend)
+        left, unconfirmed = await verification.verified(doubtful, asserted, heard.conversation, current)
         certain = [item for item in found if item not in doubtful]
         items = ItemChanges()
         in_order_said = [
@@ -412,12 +406,6 @@ def _evidence_believed(
     doubted = {evidence for evidence, number in cited.items() if number > 0}
     doubted |= {item.details.evidence for item in certain if item.quarantined or item.doubt is not None}
     return {item.details.evidence for item in (*certain, *doubtful)} - doubted
-
-
-def _positions(unit: Unit) -> dict[MessageKey | None, FactDetails]:
-    """Return the details of the words of each message of a unit, without those that are only shown."""
-    words = (item.assertion for item in unit.words if not item.assertion.only_shown)
-    return {message_of(said.details): said.details for said in words}
 
 
 def _with_speakers(subjects: Sequence[MemorySubject], words: Iterable[Recorded]) -> tuple[MemorySubject, ...]:

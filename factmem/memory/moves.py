@@ -232,7 +232,17 @@ class _Move:
         if pending:
             await self.target.end_copy(pending)
         self.progress(self._total, self._total)
-        return MoveReceipt(tenants=tuple(self._outcome(tenant, complete[tenant]) for tenant in tenants), behind=behind)
+        moved = (
+            TenantMove(
+                tenant=tenant,
+                entries=found.entries,
+                arrived=self._arrived[tenant],
+                vectors=found.vectors,
+                digest=found.digest,
+            )
+            for tenant, found in ((tenant, complete[tenant]) for tenant in tenants)
+        )
+        return MoveReceipt(tenants=tuple(moved), behind=behind)
 
     async def _brought(self, pending: Sequence[str | None]) -> dict[str | None, _Comparison]:
         """Copy pending entries, then compare them."""
@@ -244,15 +254,6 @@ class _Move:
             raise StoreUnavailableError(
                 "the source was embedded again during the move: run the same move again"
             ) from None
-
-    def _outcome(self, tenant: str | None, found: _Comparison) -> TenantMove:
-        return TenantMove(
-            tenant=tenant,
-            entries=found.entries,
-            arrived=self._arrived[tenant],
-            vectors=found.vectors,
-            digest=found.digest,
-        )
 
     def _advance(self, count: int) -> None:
         self._done = min(self._done + count, self._total)
@@ -290,8 +291,9 @@ class _Move:
         copied, version = await self.target.copied(tenant), await self.target.version(tenant)
         if copied is not None:
             # Parts of an unfinished copy came from one source, and all of them are compared in the end.
-            here, there = [await store.log_part(tenant, limit=_PART) for store in (self.source, self.target)]
-            if copied and not {*map(_identity, here.entries)} & {*map(_identity, there.entries)}:
+            parts = [await store.log_part(tenant, limit=_PART) for store in (self.source, self.target)]
+            here, there = ({(entry.seq, entry.assertion_id) for entry in part.entries} for part in parts)
+            if copied and here.isdisjoint(there):
                 raise _something_else(tenant)
             return None
         if not version:
@@ -374,7 +376,7 @@ class _Move:
                     if isinstance(other.entry, Tombstone):
                         found.foreign = True
                     else:
-                        found.vanished.add(_assertion_id(other.entry))
+                        found.vanished.add(other.entry.assertion_id)
                     other = await anext(there, None)
                     continue
                 written = b"" if mine is None else dump_entry(mine.entry)
@@ -439,14 +441,6 @@ class _Mending:
 
 
 _NEVER: Final = Access()
-
-
-def _assertion_id(entry: LogEntry) -> str:
-    return entry.id if isinstance(entry, Recorded) else entry.assertion_id
-
-
-def _identity(entry: LogEntry) -> tuple[int, str]:
-    return entry.seq, _assertion_id(entry)
 
 
 def _named(tenant: str | None) -> str:

@@ -6,7 +6,7 @@ import functools
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from anyio import to_thread
@@ -16,11 +16,11 @@ from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.abc.detector import DropReason
 from factmem.abc.observer import Operation
 from factmem.changes import Change, ChangeKind, changed_states, changes_between
-from factmem.consolidation.candidates import CandidateAssertion
-from factmem.consolidation.duplicates import without_duplicates
-from factmem.consolidation.planning import ASKED_TO_BE_FORGOTTEN, Plan, plan
+from factmem.consolidation.candidates import CandidateAssertion, without_duplicates
+from factmem.consolidation.planning import Plan, plan
 from factmem.consolidation.policy import Approve, Proposal
-from factmem.details import Evidence, FactDetails, MetadataMerge, Origin
+from factmem.consolidation.survey import ASKED_TO_BE_FORGOTTEN, wish_met
+from factmem.details import Evidence, FactDetails, Origin
 from factmem.detection.flags import flags_in
 from factmem.detection.quotes import covers
 from factmem.errors import (
@@ -35,12 +35,14 @@ from factmem.errors import (
 )
 from factmem.facts import Concept
 from factmem.fold import Current, Moment, fold, record_key, states_of
+from factmem.grouping import grouped
 from factmem.llm.asking import metered
 from factmem.llm.local_models import called
 from factmem.memory.background import Remembered, Unrepresented
 from factmem.memory.journal import (
     Job,
     JobKind,
+    Source,
     Unit,
     in_order,
     is_read_again,
@@ -48,6 +50,8 @@ from factmem.memory.journal import (
     message_of,
     quotes,
     settled_state,
+    sources_of,
+    taken_by,
     units_in,
     wish_in,
     wishing,
@@ -126,11 +130,9 @@ def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[s
     """
     candidates = [candidate for item in found for candidate in item.candidates]
     wishes = [item.assertion for item in candidates if item.removal and item.counts and not planned.refuses_wishes]
-    of_slots: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
-    for wish in wishes:
-        of_slots[wish.key].append(wish)
+    of_slots = grouped(wishes, lambda wish: wish.key)
     others = [item.assertion for item in candidates if not item.removal]
-    meant = [said for said in others if _taken_by(of_slots.get(said.key, ()), said)]
+    meant = [said for said in others if taken_by(of_slots.get(said.key, ()), said)]
     words = {None, *(recorded.record_id for item in found for recorded in item.unit.words)}
     aside = [
         item.assertion
@@ -140,11 +142,6 @@ def _forgotten_messages(found: Sequence[ReadUnit], planned: Plan) -> set[tuple[s
         and item.assertion.revises in words  # words merged into another record are a revision of it
     ]
     return {message_of(said.details) for said in (*wishes, *meant, *aside)}
-
-
-def _taken_by(wishes: Iterable[Assertion], said: Assertion) -> bool:
-    """Return whether one of some wishes about the same record takes an assertion back."""
-    return any(said.timestamp <= wish.timestamp and said.trust <= wish.trust for wish in wishes)
 
 
 def _words_taken_back(
@@ -162,36 +159,30 @@ def _words_taken_back(
         waiting: Ids of the waiting words, which are settled separately.
     """
     states = states_of(log)
-    settled = {*waiting, *(item.assertion_id for item in statements if isinstance(item, StateRequest))}
     recorded = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
-    removals: dict[tuple[object, ...], list[Assertion]] = defaultdict(list)
-    for item in statements:
-        match item:
-            case Append(assertion=said) if said.removed and said.state is AssertionState.ACTIVE:
-                removals[said.key].append(said)
-            case StateRequest(assertion_id=id, state=AssertionState.ACTIVE) if id in recorded:
-                said = recorded[id].assertion
-                if said.removed:
-                    removals[said.key].append(said)
-            case _:
-                pass
+    requests = [item for item in statements if isinstance(item, StateRequest)]
+    changed = [(item, recorded[item.assertion_id].assertion) for item in requests if item.assertion_id in recorded]
+    settled = {*waiting, *(item.assertion_id for item in requests)}
+    stated = [(item.assertion.state, item.assertion) for item in statements if isinstance(item, Append)]
+    stated += [(item.state, said) for item, said in changed]
+    gone = (said for state, said in stated if said.removed and state is AssertionState.ACTIVE)
+    removals = grouped(gone, lambda said: said.key)
     current = [row.recorded for row in fold(log, moment)] if removals else []
     of_records = {record_key(entry): removals.get(entry.assertion.key, ()) for entry in current}
-    wished: set[_Source] = set()
-    replaced: dict[_Source, list[Evidence]] = defaultdict(list)
+    wished: set[Source] = set()
+    replaced: dict[Source, list[Evidence]] = defaultdict(list)
     for entry in recorded.values():  # superseded values of a record, too
-        said, state = entry.assertion, states.get(entry.id)
-        if state and said.counts(state) and _taken_by(of_records.get(record_key(entry), ()), said):
-            wished.update(_sources(said.details, said.details.owner))
-    for item in statements:
-        if isinstance(item, StateRequest) and item.state is AssertionState.RETRACTED and item.assertion_id in recorded:
-            details = recorded[item.assertion_id].assertion.details
+        said, was = entry.assertion, states.get(entry.id)
+        if was and said.counts(was) and taken_by(of_records.get(record_key(entry), ()), said):
+            wished.update(sources_of(said))
+    for item, said in changed:
+        if item.state is AssertionState.RETRACTED:
             if (item.reason or "").startswith(ASKED_TO_BE_FORGOTTEN):
-                wished.update(_sources(details, details.owner))
-            for evidence in details.evidence:
-                replaced[details.owner, *evidence.message].append(evidence)
+                wished.update(sources_of(said))
+            for evidence in said.details.evidence:
+                replaced[said.details.owner, *evidence.message].append(evidence)
     words = [entry for entry in recorded.values() if is_words(entry.assertion)]
-    sources = {entry.id: _sources(entry.assertion.details, entry.assertion.details.owner) for entry in words}
+    sources = {entry.id: sources_of(entry.assertion) for entry in words}
     forgotten = [entry.assertion for entry in words if not wished.isdisjoint(sources[entry.id])]
     taken = [
         entry
@@ -206,14 +197,6 @@ def _words_taken_back(
     ]
     reason = "taken back with what was found in it"
     return state_requests(taken, AssertionState.ACTIVE, AssertionState.RETRACTED, reason)
-
-
-_Source: TypeAlias = tuple[str | None, str | None, str | None]
-"""Owner, conversation and message of words."""
-
-
-def _sources(details: FactDetails, owner: str | None) -> set[_Source]:
-    return {(owner, *item.message) for item in details.evidence if item.message_id is not None}
 
 
 def _quarantined_by(
@@ -335,7 +318,7 @@ def _again(read: ReadUnit, log: Sequence[LogEntry]) -> list[StateRequest]:
             undone = said.removed and not said.is_statement and states.get(entry.id) is retracted
             if undone and said.fingerprint in wishes:
                 removals.append(entry)
-        elif isinstance(entry, StateChange) and any(wish.hex() in (entry.reason or "") for wish in wishes):
+        elif isinstance(entry, StateChange) and wish_met(entry.reason) in wishes:
             taken[entry.assertion_id] = entry.reason or ""
     back = [it for it in log if isinstance(it, Recorded) and it.id in taken and states.get(it.id) is active]
     return [
@@ -361,7 +344,7 @@ def _carried_out(
         vain = _vain_in(read, planned)
         wishes = [item for item in read.candidates if item.removal and item.assertion.details.evidence not in vain]
         new = [item for item in wishes if _wish_of(item) not in planned.heard]
-        takes = any(said.key == it.assertion.key and _taken_by([it.assertion], said) for it in wishes for said in told)
+        takes = any(said.key == it.assertion.key and taken_by([it.assertion], said) for it in wishes for said in told)
         if new or takes or again[read.unit.job.id] or read.rejected:
             yield from state_requests(
                 read.unit.words, read.unit.before, AssertionState.ACTIVE, read.unit.reason or "carried out"
@@ -501,8 +484,9 @@ class Pipeline(WritingPart):
                 ]
             readable = [item for item in found if isinstance(item, ReadUnit)]
             results: dict[str, Remembered | FactMemError] = {}
-            for manner in dict.fromkeys(_manner_of(item) for item in readable):
-                results |= await self._applied_or_single([item for item in readable if _manner_of(item) == manner])
+            # The findings of one transaction share these settings.
+            for alike in grouped(readable, lambda it: (it.unit.job.consolidate, it.unit.job.merge)).values():
+                results |= await self._applied_or_single(alike)
             for unit, item in zip(units, found, strict=False):  # the wishes are last
                 if isinstance(item, FactMemError):
                     left = await self._left_of(unit) if isinstance(item, StateConflictError) else unit.words
@@ -707,7 +691,10 @@ class Pipeline(WritingPart):
 
     async def _applied(self, found: Sequence[ReadUnit]) -> dict[str, Remembered]:
         """Apply findings in one transaction; return the outcome of each job."""
-        await self._check_not_forgotten(found)
+        # Findings must not outlive their words. The transaction itself checks those that wait.
+        settled = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
+        if len(await self._not_forgotten(settled)) < len(settled):
+            raise RecordNotFoundError("words were forgotten while they were read")
         words = {recorded.id: recorded for item in found if item.unit.waiting for recorded in item.unit.words}
         places = {item.assertion.place.key for read in found for item in read.candidates}
         found, planned, undone = await self._decided(found, places, words.keys())
@@ -722,7 +709,8 @@ class Pipeline(WritingPart):
             places |= {recorded.assertion.place.key for item in found for recorded in item.unit.words}
             places |= {item.unit.place.key for item in found}
         beside = {it.record_id for it in words.values() if it.assertion.place.key not in places}
-        before = await self._log_beside(places, beside, without=words.keys())
+        log = await self._log_of(places, beside)
+        before = [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in words]
         # Before the state of the words is decided: words that expire need a revision of their own.
         lasting = attrs.evolve(planned, statements=tuple(map(self._lasting_as_generated, planned.statements)))
         statements = [
@@ -731,10 +719,11 @@ class Pipeline(WritingPart):
             *carried_out,
             *again,
             *rejections,
-            *(await self._taken_back(undone, places, words.keys()) if takes_back else ()),
         ]
+        if takes_back:  # earlier words with the facts found in them
+            statements += await to_thread.run_sync(_words_taken_back, undone, log, self._context.moment, words.keys())
         receipts = await self._writer.commit(statements)
-        log = await self._log_beside(places, beside)
+        log = await self._log_of(places, beside)
         concepts = self._concepts_of(item.unit.job for item in found)
         after, changed = await to_thread.run_sync(_changed, before, log, self._context.moment, concepts)
         apart = _quarantined_by(statements, receipts, words)
@@ -809,22 +798,6 @@ class Pipeline(WritingPart):
             and message_of(recorded.assertion.details) not in forgotten
         )
 
-    async def _taken_back(
-        self, statements: Sequence[Statement], places: set[tuple[Any, ...]], waiting: Collection[str]
-    ) -> list[StateRequest]:
-        """Return the requests that retract earlier words together with the facts found in them."""
-        log = await self._log_of(places)
-        return await to_thread.run_sync(_words_taken_back, statements, log, self._context.moment, waiting)
-
-    async def _check_not_forgotten(self, found: Sequence[ReadUnit]) -> None:
-        """Raise if words were forgotten meanwhile: findings must not outlive them.
-
-        The transaction itself checks words that wait.
-        """
-        read = [recorded for item in found if not item.unit.waiting for recorded in item.unit.words]
-        if len(await self._not_forgotten(read)) < len(read):
-            raise RecordNotFoundError("words were forgotten while they were read")
-
     async def _candidates(self, found: Sequence[ReadUnit]) -> list[CandidateAssertion]:
         screening = await self._writer.screening()
         candidates = [candidate for item in found for candidate in item.candidates]
@@ -884,9 +857,11 @@ class Pipeline(WritingPart):
         self._backend.worker.end_turns()
         return bool(await called(approve, proposal))
 
-    async def _log_of(self, places: set[tuple[Any, ...]]) -> list[LogEntry]:
-        """Return the visible log of some places."""
-        return await self._reader.everybody.log(LogPart(kept=RecallFilter(places=places))) if places else []
+    async def _log_of(self, places: set[tuple[Any, ...]], records: Collection[str] = ()) -> list[LogEntry]:
+        """Return the visible log of some places, and of some records elsewhere."""
+        reader = self._reader.everybody
+        log = await reader.log(LogPart(kept=RecallFilter(places=places))) if places else []
+        return [*log, *(await reader.log(LogPart(record_ids=records, related=True)) if records else ())]
 
     def _lasting_as_generated(self, statement: Statement) -> Statement:
         """Set the expiry of a revision made by a model's reading, by the policy."""
@@ -900,15 +875,6 @@ class Pipeline(WritingPart):
             expiry = expires_at(policy, TtlOperation.GENERATE_UPDATED, now) or inherited
         details = attrs.evolve(said.details, expires_at=expiry)
         return attrs.evolve(statement, assertion=attrs.evolve(said, details=details))
-
-    async def _log_beside(
-        self, places: set[tuple[Any, ...]], records: Collection[str], *, without: Collection[str] = ()
-    ) -> list[LogEntry]:
-        """Return the visible log of some places, and of some records elsewhere."""
-        log = await self._log_of(places)
-        if records:
-            log += await self._reader.everybody.log(LogPart(record_ids=records, related=True))
-        return [entry for entry in log if not isinstance(entry, Recorded) or entry.id not in without]
 
 
 class PipelinePart(WritingPart):
@@ -925,11 +891,6 @@ def _changed(
     """Return what is current in a log, and the changes since an earlier one."""
     after = fold(log, moment)
     return after, changes_between(fold(before, moment), after, concepts, changed_states(before, log))
-
-
-def _manner_of(found: ReadUnit) -> tuple[bool, MetadataMerge]:
-    """Return the settings that the findings of one transaction share."""
-    return (found.unit.job.consolidate, found.unit.job.merge)
 
 
 def _known_at(

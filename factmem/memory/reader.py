@@ -16,6 +16,7 @@ from anyio.lowlevel import checkpoint
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
 from factmem.fold import Current, endings, fold, never_accepted, record_key, revisions, states_of
+from factmem.grouping import grouped
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import Filters, Listing, RecordPage, check_concept, ids_of, is_record_id, keywords_of
@@ -197,9 +198,8 @@ class Reader(Part):
         visible = await self.visible(wanted) if declared else []
 
         def filled(rows: Sequence[Current]) -> list[PartialProfile[Any]]:
-            found: dict[str, list[Current]] = {}
-            for row in chosen(self._competing(rows, wanted), self._context.view):
-                found.setdefault(names[folded_keyword(row.recorded.assertion.keyword)], []).append(row)
+            best = chosen(self._competing(rows, wanted), self._context.view)
+            found = grouped(best, lambda row: names[folded_keyword(row.recorded.assertion.keyword)])
             for schema in schemas:
                 _check_one_individual(row for concept in schema.concepts for row in found.get(concept.keyword, ()))
             return [_partial(schema, found) for schema in schemas]
@@ -419,16 +419,10 @@ class Reader(Part):
         """Return the visible assertions of a part of the log that pass a test."""
         return [entry for entry in await self.log(part) if isinstance(entry, Recorded) and wanted(entry)]
 
-    async def recorded_in(
-        self, states: Collection[AssertionState], record_ids: Collection[str] | None = None
-    ) -> list[Recorded]:
-        """Return the visible assertions that are in one of some states, of some records if any are named."""
-        return await self.recorded(LogPart(states=states, record_ids=record_ids))
-
     async def left_waiting(self, words: Sequence[Recorded]) -> tuple[Recorded, ...]:
         """Return those of some words that nobody has read or forgotten yet."""
-        found = await self.recorded_in((AssertionState.PENDING,), {recorded.record_id for recorded in words})
-        waiting = {recorded.id for recorded in found}
+        part = LogPart(states=(AssertionState.PENDING,), record_ids={recorded.record_id for recorded in words})
+        waiting = {recorded.id for recorded in await self.recorded(part)}
         return tuple(recorded for recorded in words if recorded.id in waiting)
 
     async def quarantined(self, part: LogPart) -> list[tuple[Recorded, AssertionState]]:
@@ -461,10 +455,7 @@ class Reader(Part):
         times = Counter(entry.record_id for entry in recorded)
         revised = {record_key(entry) for entry in recorded if times[entry.record_id] > 1}
         log = [entry for entry in log if not isinstance(entry, Recorded) or record_key(entry) in revised]
-        said: dict[str, list[FactRecord[Any]]] = {}
-        for record in self._revisions(log, self._context.concepts):
-            said.setdefault(record.id, []).append(record)
-        return said
+        return grouped(self._revisions(log, self._context.concepts), lambda record: record.id)
 
     async def _history_of(
         self, wanted: RecallFilter, declared: Mapping[str, Concept[Any, Any]]

@@ -10,7 +10,7 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import attrs
 from anyio import to_thread
@@ -20,8 +20,7 @@ from factmem.abc.capabilities import Receipt
 from factmem.abc.detector import Conversation, DropReason, Message
 from factmem.abc.topics import MANAGED_TOPICS
 from factmem.changes import Change, ChangeKind
-from factmem.consolidation.candidates import CandidateAssertion
-from factmem.consolidation.duplicates import duplicates_in
+from factmem.consolidation.candidates import CandidateAssertion, duplicates_in
 from factmem.details import FactDetails, MetadataMerge, Treatment
 from factmem.detection import OriginPolicy
 from factmem.detection.redaction import OFF_THE_RECORD, redact, redact_conversation
@@ -42,6 +41,7 @@ from factmem.memory.screening import off_loop
 from factmem.memory.submitted import About, ReadyFact, StoredSession, Words, conversation_from, spoken
 from factmem.memory.talk import depends_on_others, in_talk
 from factmem.memory.ttl import after
+from factmem.memory.writer import record_in
 from factmem.providers.memory import NoMemory
 from factmem.recall.index.selection import LogPart
 from factmem.recall.index.source import outside_log
@@ -52,9 +52,7 @@ from factmem.records import (
     FactRecord,
     Place,
     Recorded,
-    as_kept_apart,
     assertions_of,
-    record_of,
     statement_at,
 )
 from factmem.subjects import MemorySubject
@@ -65,40 +63,36 @@ _log = logging.getLogger("factmem")
 _OFTEN: Final = 200
 """Number of characters up to which a text may be said again in the same words."""
 
+_DETAILS: Final = ("importance", "categories", "source", "metadata", "expires_at", "labels")
+"""Names in `About` of fields of `FactDetails`."""
+
 _FEW_MESSAGES: Final = 10
 """Number of messages whose characters are counted."""
 
 
 @attrs.frozen(kw_only=True)
 class Taken:
-    """A submitted item.
+    """A submitted item on its way into the store.
 
     Attributes:
         conversation: The item as a conversation.
         is_text: Whether it was a plain text, which is a memory itself.
         job: Job that it waits for; None if no model reads it.
+        words: Its statements, secrets redacted.
+        treatments: Treatment of each of its messages that is kept.
+        dropped: Number of its messages that were dropped, by reason.
+        left_out: See `Journalled`.
+        assertions: The assertions that keep it until it is read, or for good.
     """
 
     conversation: Conversation = attrs.field(factory=lambda: Conversation(messages=()))
     is_text: bool = False
     job: Job | None
-
-
-class _Statements(NamedTuple):
-    """The statements of an item, the numbers of its messages that were dropped, and the treatments of the others."""
-
-    item: Taken
-    words: Sequence[Quoted]
-    dropped: Mapping[DropReason, int]
-    treatments: Sequence[Treatment | None]
-
-
-class _Kept(NamedTuple):
-    """The assertions that keep an item until it is read, or for good."""
-
-    item: Taken
-    assertions: Sequence[Assertion]
-    dropped: Mapping[DropReason, int]
+    words: Sequence[Quoted] = ()
+    treatments: Sequence[Treatment | None] = ()
+    dropped: Mapping[DropReason, int] = attrs.field(factory=dict)
+    left_out: Mapping[DropReason, int] = attrs.field(factory=dict)
+    assertions: Sequence[Assertion] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -149,7 +143,7 @@ def _as_said(
         dropped: Number of messages that were dropped, by reason, if nothing was kept.
     """
     records: dict[str, FactRecord[Any]] = {
-        recorded.id: _as_kept(recorded, states.get(recorded.id, recorded.assertion.state))
+        recorded.id: record_in(recorded, None, states.get(recorded.id, recorded.assertion.state))
         for recorded in (receipt.recorded for receipt in receipts)
     }
     made = [
@@ -164,22 +158,20 @@ def _as_said(
     )
 
 
-def _with_unsaved(
-    conversation: Conversation, words: Sequence[Quoted], dropped: Mapping[DropReason, int]
-) -> Mapping[DropReason, int]:
-    """Return the numbers of dropped messages with that of those that hold words off the record, kept in part or not."""
+def _counted(item: Taken, dropped: Mapping[DropReason, int]) -> Taken:
+    """Return an item with its numbers of dropped messages, apart from those that hold words off the record."""
     unsaved = f"[redacted: {OFF_THE_RECORD}]"
-    clean = redact_conversation(conversation).messages if dropped else ()
-    part = {it.details.evidence[0].position for it in words if unsaved in it.details.evidence[0].quote}
+    clean = redact_conversation(item.conversation).messages if dropped else ()
+    part = {it.details.evidence[0].position for it in item.words if unsaved in it.details.evidence[0].quote}
     whole = {at for at, message in enumerate(clean) if unsaved in message.content} - part
-    secrets = Counter(dropped) - Counter({DropReason.ONLY_SECRETS: len(whole)})
-    return +(secrets + Counter({DropReason.OFF_THE_RECORD: len(part) + len(whole)}))
-
-
-def _left_out(item: Taken, dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
-    """Return the numbers of parts of an item's messages that are not kept; see `Journalled.left_out`."""
-    off_the_record = DropReason.OFF_THE_RECORD
-    return {DropReason.NOT_TEXT: item.conversation.not_text, off_the_record: dropped.get(off_the_record, 0)}
+    return attrs.evolve(
+        item,
+        dropped=dict(Counter(dropped) - Counter({DropReason.ONLY_SECRETS: len(whole)})),
+        left_out={
+            DropReason.NOT_TEXT: item.conversation.not_text,
+            DropReason.OFF_THE_RECORD: len(part) + len(whole),
+        },
+    )
 
 
 def _as_twin(of: Journalled) -> Remembered:
@@ -250,16 +242,8 @@ class Rememberer(PipelinePart):
     async def remember(self, what: Words, about: About) -> Remembered:
         """See `Memory.remember`."""
         order = self.ordered(about)
-        outcomes = await self._read_now(await self._store([what], order))
-        return outcomes[0].with_others(outcomes[1:])
-
-    async def _read_now(self, stored: Sequence[Journalled]) -> list[Remembered]:
-        read = iter(await self._pipeline.read_now([item.unit for item in stored if item.unit is not None]))
-        outcomes = [await self._read_before(item) if item.unit is None else next(read) for item in stored]
-        for at, item in enumerate(stored):
-            for reason, number in item.left_out.items():
-                outcomes[at] = outcomes[at].without(reason, number)
-        return outcomes
+        first, *others = (await self.submit(await self._store([what], order), now=True)).outcomes
+        return first.with_others(others)
 
     async def remember_many(self, what: Iterable[Words], about: About) -> Submission:
         """See `Memory.remember_many`."""
@@ -297,21 +281,15 @@ class Rememberer(PipelinePart):
             InvalidDataError: A detail is out of range or of another type.
         """
         self._context.check_writable()
-        importance, scope, private = about.get("importance"), about.get("scope"), about.get("private")
-        ttl, revision_ttl = about.get("ttl"), about.get("revision_ttl")
-        subject = self._context.about(about.get("subject"))
+        subject, scope = self._context.about(about.get("subject")), about.get("scope")
+        ttl, lasts = about.get("ttl"), about.get("revision_ttl")
+        details: dict[str, Any] = {name: item for name, item in about.items() if name in _DETAILS and item is not None}
         given = FactDetails(
-            importance=self._context.policies.default_importance if importance is None else importance,
-            categories=about.get("categories") or (),
-            source=about.get("source"),
-            metadata=about.get("metadata") or {},
-            expires_at=about.get("expires_at"),
-            labels=about.get("labels") or {},
-            revision_expires_at=(
-                None if revision_ttl is None else after(self._context.clock(), revision_ttl, "revision_ttl")
-            ),
+            **{"importance": self._context.policies.default_importance, **details},
+            revision_expires_at=None if lasts is None else after(self._context.clock(), lasts, "revision_ttl"),
         )
-        given = self._context.owned(given if ttl is None else self._writer.lasting(given, ttl), private=private)
+        given = given if ttl is None else self._writer.lasting(given, ttl)
+        given = self._context.owned(given, private=about.get("private"))
         if self._backend.four_verbs_only:
             if isinstance(self._backend.provider, NoMemory):
                 raise CapabilityError("NoMemory keeps nothing: open the memory on a store, such as sqlite-vec:facts.db")
@@ -421,14 +399,14 @@ class Rememberer(PipelinePart):
         read, policies = await off_loop(partial(self._read, items, order), length), self._context.policies
         for at, said in enumerate(read):
             if any(depends_on_others(quoted.details) for quoted in said.words):
-                talk, origins = heard or said.item.conversation, order.origins or policies.origins
+                talk, origins = heard or said.conversation, order.origins or policies.origins
                 before = [] if talk.id is None else await self.words_of(StoredSession(id=talk.id), order)
                 words = await in_talk(said.words, talk, before, origins=origins, flagged=policies.flagged)
-                read[at] = said._replace(words=words)
+                read[at] = attrs.evolve(said, words=words)
         return await self._journalled(await off_loop(partial(self._keep, read, order), length), order, context)
 
-    def _read(self, items: Sequence[Taken], order: Order) -> list[_Statements]:
-        """Return the statements of items, secrets redacted. A text is a memory itself, whatever the policy."""
+    def _read(self, items: Sequence[Taken], order: Order) -> list[Taken]:
+        """Return items with their statements. A text is a memory itself, whatever the policy."""
         origins, own = order.origins or self._context.policies.origins, order.origins is not None
         kept = [
             (item.conversation, list[Treatment | None]())
@@ -438,32 +416,33 @@ class Rememberer(PipelinePart):
         ]
         found = self._verbatim.read([conversation for conversation, _ in kept], self._writer.lasting(order.given))
         return [
-            _Statements(item, words, _with_unsaved(item.conversation, words, dropped), kept_as)
-            for item, (words, dropped), (_, kept_as) in zip(items, found, kept, strict=True)
+            _counted(attrs.evolve(item, words=words, treatments=treatments), dropped)
+            for item, (words, dropped), (_, treatments) in zip(items, found, kept, strict=True)
         ]
 
-    def _keep(self, read: Sequence[_Statements], order: Order) -> list[_Kept]:
-        """Return the assertions that keep items."""
+    def _keep(self, read: Sequence[Taken], order: Order) -> list[Taken]:
+        """Return items with the assertions that keep them."""
         legal, now = self._writer.legal_time, self._context.clock()
         kept = []
-        for item, words, dropped, treatments in read:
-            timed = [(quoted.details, legal(quoted.timestamp, now)) for quoted in words]
+        for item in read:
+            timed = [(quoted.details, legal(quoted.timestamp, now)) for quoted in item.words]
             said = [statement_at(order.place, _of_its_day(details, at), at) for details, at in timed]
             if item.job is None:
-                kept.append(_Kept(item, [_vouched(it, treatments) for it in said], dropped))
+                said = [_vouched(it, item.treatments) for it in said]
             else:
-                kept.append(_Kept(item, waiting_for(item.job, said, treatments), dropped))
+                said = waiting_for(item.job, said, item.treatments)
+            kept.append(attrs.evolve(item, assertions=said))
         return kept
 
     async def _journalled(
-        self, kept: Sequence[_Kept], order: Order, context: tuple[Recorded, ...] = ()
+        self, kept: Sequence[Taken], order: Order, context: tuple[Recorded, ...] = ()
     ) -> list[Journalled]:
         """Append words or facts to the store, in one transaction. One with the four verbs only holds nothing unread."""
         if self._backend.four_verbs_only:
             return [_outside(each, context) for each in kept]
         twins, vectors = await self._distinct(kept) if order.job.consolidate else ({}, None)
-        kept = [each._replace(assertions=()) if at in twins else each for at, each in enumerate(kept)]
-        said = [(assertion, item.job) for item, assertions, _ in kept for assertion in assertions]
+        kept = [attrs.evolve(each, assertions=()) if at in twins else each for at, each in enumerate(kept)]
+        said = [(assertion, item.job) for item in kept for assertion in item.assertions]
         receipts = await self._writer.append([assertion for assertion, _ in said], vectors=vectors)
         unread = {receipt.recorded.id: receipt.recorded for receipt in receipts if receipt.new}
         if len(unread) < len(receipts):
@@ -476,14 +455,13 @@ class Rememberer(PipelinePart):
         changes = {it.record.id: it for it in await self._pipeline.changes_by(joined)} if joined else {}
         rest = iter(receipts)
         stored = []
-        for item, assertions, dropped in kept:
-            mine = tuple(itertools.islice(rest, len(assertions)))
+        for item in kept:
+            mine = tuple(itertools.islice(rest, len(item.assertions)))
             found = (unread.pop(receipt.recorded.id, None) for receipt in mine)
             words = [word for word in found if word is not None and word.assertion.job is not None]
-            unit, left_out = _unit(words, mine, item.job), _left_out(item, dropped)
-            outcome = partial(_as_said, mine, states, changes, _without(left_out, dropped))
+            unit, outcome = _unit(words, mine, item.job), partial(_as_said, mine, states, changes, item.dropped)
             stored.append(
-                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, left_out=left_out)
+                Journalled(id=_id_of(unit, mine), receipts=mine, unit=unit, outcome=outcome, left_out=item.left_out)
             )
         for again, first in twins.items():
             outcome = partial(_as_twin, stored[first])
@@ -518,13 +496,13 @@ class Rememberer(PipelinePart):
         receipts = await self._writer.append(list(revisions.values()))
         return {id: receipt.recorded for id, receipt in zip(revisions, receipts, strict=True)}
 
-    async def _distinct(self, kept: Sequence[_Kept]) -> tuple[dict[int, int], list[Any] | None]:
+    async def _distinct(self, kept: Sequence[Taken]) -> tuple[dict[int, int], list[Any] | None]:
         """Find the plain texts that say the same as an earlier one of the batch; none if the embedder fails.
 
         Returns:
             The position of the first by that of each duplicate, and the vectors of the assertions of all others.
         """
-        alone = [at for at, (item, said, _) in enumerate(kept) if item.is_text and item.job is None and len(said) == 1]
+        alone = [at for at, it in enumerate(kept) if it.is_text and it.job is None and len(it.assertions) == 1]
         if len(alone) < 2:
             return {}, None
         vectors = iter(await self._writer.vectors([said for each in kept for said in each.assertions]))
@@ -556,35 +534,31 @@ class Rememberer(PipelinePart):
         """Return the words that nobody has read since an earlier submission, and nobody is reading now."""
         busy = self._backend.worker.busy  # check before and after: jobs that end meanwhile are not left
         reader = self._reader.everybody
-        failed = [entry for entry in await reader.recorded_in((AssertionState.FAILED,)) if entry.id in ids]
+        part = LogPart(states=(AssertionState.FAILED,))
+        failed = await reader.recorded(part, lambda entry: entry.id in ids)
         if failed:
             with contextlib.suppress(StateConflictError):  # another caller lets them be read again
                 await self._pipeline.await_again(failed)
-        waiting = await reader.recorded_in((AssertionState.PENDING,))
+        waiting = await reader.recorded(LogPart(states=(AssertionState.PENDING,)), lambda entry: entry.id in ids)
         busy |= self._backend.worker.busy
-        return {entry.id: entry for entry in waiting if entry.id in ids and entry.id not in busy}
+        return {entry.id: entry for entry in waiting if entry.id not in busy}
 
-    async def _read_before(self, stored: Journalled) -> Remembered:
-        """Return the outcome of words that are kept as they are, or were read after an earlier submission."""
-        if not stored.was_to_be_read:
-            return stored.outcome()
-        return await self._pipeline.present_outcome([receipt.recorded for receipt in stored.receipts])
-
-    async def submit(self, stored: Sequence[Journalled]) -> Submission:
-        """Submit journalled words to the worker; read them now if nothing can wait."""
-        ids = _ids_of(stored)
-        submission = Submission(ids)
+    async def submit(self, stored: Sequence[Journalled], *, now: bool = False) -> Submission:
+        """Submit journalled words to the worker; read them now if the caller waits, or nothing can wait."""
+        items = dict(zip(_ids_of(stored), stored, strict=True))
+        submission, units = Submission(list(items)), {id: item.unit for id, item in items.items() if item.unit}
         submission.skip(sum(item.skipped for item in stored))
-        if self._backend.four_verbs_only:
-            for id, outcome in zip(ids, await self._read_now(stored), strict=True):
+        if now or self._backend.four_verbs_only:
+            for id, outcome in zip(units, await self._pipeline.read_now(list(units.values())), strict=True):
                 submission.settle(id, outcome)
-            return submission
-        for id, item in zip(ids, stored, strict=True):
+        for id, item in items.items():
             for reason, number in item.left_out.items():
                 submission.drop(reason, number, id)
             if item.unit is None:
-                submission.settle(id, await self._read_before(item) if item.was_to_be_read else item.outcome)
-        self._backend.worker.submit(self._pipeline, [item.unit for item in stored if item.unit is not None], submission)
+                recorded = [receipt.recorded for receipt in item.receipts if item.was_to_be_read]
+                submission.settle(id, await self._pipeline.present_outcome(recorded) if recorded else item.outcome)
+        if submission.pending:
+            self._backend.worker.submit(self._pipeline, list(units.values()), submission)
         return submission
 
     async def _ready(self, facts: Sequence[Any], order: Order) -> Journalled:
@@ -603,7 +577,7 @@ class Rememberer(PipelinePart):
                 detailed(order.given, FactDetails(topics=tuple(ready.topics))),
             )
         ]
-        (stored,) = await self._journalled([_Kept(Taken(job=job), waiting_for(job, said), {})], order)
+        (stored,) = await self._journalled([Taken(job=job, assertions=waiting_for(job, said))], order)
         return stored
 
     async def _session(self, session: StoredSession, order: Order) -> Journalled:
@@ -687,17 +661,12 @@ def _unit(words: Sequence[Recorded], receipts: Sequence[Receipt], job: Job | Non
     return Unit(job=job, words=tuple(words))
 
 
-def _outside(kept: _Kept, context: tuple[Recorded, ...]) -> Journalled:
+def _outside(item: Taken, context: tuple[Recorded, ...]) -> Journalled:
     """Return an item that no log holds; its words are read all the same."""
-    item, words = kept.item, tuple(map(outside_log, kept.assertions))
+    words = tuple(map(outside_log, item.assertions))
     unit = Unit(job=item.job or _AS_SAID, words=words, context=context, waiting=False) if words else None
-    left_out = _left_out(item, kept.dropped)
-    outcome = partial(_as_said, (), {}, {}, _without(left_out, kept.dropped))
-    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, left_out=left_out)
-
-
-def _without(left_out: Mapping[DropReason, int], dropped: Mapping[DropReason, int]) -> Mapping[DropReason, int]:
-    return {reason: number for reason, number in dropped.items() if reason not in left_out}
+    outcome = partial(_as_said, (), {}, {}, item.dropped)
+    return Journalled(id=_id_of(unit), unit=unit, outcome=outcome, left_out=item.left_out)
 
 
 def _counts(receipt: Receipt) -> bool:
@@ -707,12 +676,6 @@ def _counts(receipt: Receipt) -> bool:
 def _heard_in(recorded: Recorded) -> tuple[object, ...]:
     """Return the message that words were heard in."""
     return next(((*item.message, item.position) for item in recorded.assertion.details.evidence), ())
-
-
-def _as_kept(recorded: Recorded, state: AssertionState) -> FactRecord[Any]:
-    if state is AssertionState.QUARANTINED:
-        return as_kept_apart(recorded, state, {})
-    return record_of(recorded, state=state)
 
 
 def _of_its_day(details: FactDetails, said_at: dt.datetime) -> FactDetails:

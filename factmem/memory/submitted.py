@@ -72,7 +72,11 @@ def conversation_from(what: Words, now: dt.datetime) -> Conversation:
                 raise InvalidDataError("there is nothing to remember in a blank text")
             return Conversation(messages=(Message(content=what, timestamp=now),), started_at=now)
         case [Message() as first, *_]:
-            return attrs.evolve(_conversation_of(what), started_at=first.timestamp or now)
+            messages = [item for item in what if isinstance(item, Message)]
+            if len(messages) < len(what):
+                other = next(item for item in what if not isinstance(item, Message))
+                raise InvalidDataError(f"cannot generate from messages and {kind_of(other)} together")
+            return Conversation(messages=messages, started_at=first.timestamp or now)
         case [first, *_] if _is_record(first):
             return _read([_plain(item) for item in what])
         case _ if _is_record(what):
@@ -94,18 +98,6 @@ def spoken(source: Any, now: dt.datetime) -> Conversation:
             return _read([_plain(item) for item in source])
         case _:
             return conversation_from(source, now)
-
-
-def _conversation_of(messages: Sequence[Any]) -> Conversation:
-    """Return messages as a conversation.
-
-    Raises:
-        InvalidDataError: One of them is something else.
-    """
-    for message in messages:
-        if not isinstance(message, Message):
-            raise InvalidDataError(f"cannot generate from messages and {kind_of(message)} together")
-    return Conversation(messages=messages)
 
 
 def _is_record(item: object) -> bool:

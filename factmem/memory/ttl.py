@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -12,6 +11,7 @@ import attrs
 
 from factmem.errors import InvalidDataError
 from factmem.fold import Moment, deciding_order, has_expired, record_key, states_of
+from factmem.grouping import grouped
 from factmem.records import AssertionState, LogEntry, Recorded
 from factmem.validators import check_duration, duration
 from factmem.values import canonical_bytes
@@ -154,10 +154,8 @@ def outlived(log: Iterable[LogEntry], now: dt.datetime, revisions: dt.timedelta 
     """
     entries = list(log)
     states = states_of(entries)
-    records: dict[tuple[object, ...], list[Recorded]] = defaultdict(list)
-    for entry in sorted((entry for entry in entries if isinstance(entry, Recorded)), key=deciding_order):
-        if entry.id in states:
-            records[record_key(entry)].append(entry)
+    recorded = sorted((entry for entry in entries if isinstance(entry, Recorded)), key=deciding_order)
+    records = grouped((entry for entry in recorded if entry.id in states), record_key)
     expired: list[Recorded] = []
     superseded: list[Recorded] = []
     for said in records.values():
@@ -208,7 +206,8 @@ def _superseded(counting: Sequence[Recorded]) -> list[Recorded]:
         last = max(last, end)
     newest = counting[-1]
     value = None if newest.assertion.removed else canonical_bytes(newest.assertion.data)
-    same = [item for item in counting if value is not None and _says(item, value)]
+    said = (item for item in counting if not item.assertion.removed)
+    same = [item for item in said if canonical_bytes(item.assertion.data) == value]
     # An update takes over the evidence of the revision before.
     updated = max((item.seq for item in same if item.assertion.revises is not None), default=0)
     alike = [item for item in same if item.seq >= updated]
@@ -221,7 +220,3 @@ def _supersedes_until(item: Recorded) -> dt.datetime:
     """Return the end of the time in which earlier revisions are superseded by this one; an update's never ends."""
     end = None if item.assertion.revises is not None else item.assertion.details.expires_at
     return end or dt.datetime.max.replace(tzinfo=dt.UTC)
-
-
-def _says(item: Recorded, value: bytes) -> bool:
-    return not item.assertion.removed and canonical_bytes(item.assertion.data) == value

@@ -138,7 +138,7 @@ class Writer(ReadingPart):
         receipts = await self.append(assertions)
         states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts)
         return tuple(
-            _record_in(receipt.recorded, concept, states.get(receipt.recorded.id, receipt.recorded.assertion.state))
+            record_in(receipt.recorded, concept, states.get(receipt.recorded.id, receipt.recorded.assertion.state))
             for receipt, (_, concept) in zip(receipts, said, strict=True)
         )
 
@@ -236,7 +236,10 @@ class Writer(ReadingPart):
             expires_at=self._updated_expiry(previous.details.expires_at, given),
             revision_expires_at=None if lasts is None else after(self._context.clock(), lasts, "revision_ttl"),
         )
-        said = stored = await self._stored(previous)
+        found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[previous.revision]))]
+        if not found:
+            raise RecordNotFoundError("the record was erased meanwhile: read the records again")
+        said = stored = found[0]
         if "value" in given:
             said = self._said_now(said, previous, given["value"])
             details = attrs.evolve(
@@ -251,7 +254,7 @@ class Writer(ReadingPart):
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
         kind = ChangeKind.UPDATED if revised.counts(state) else ChangeKind.UNCHANGED
-        return Change(kind=kind, record=_record_in(receipt.recorded, previous.concept, state), previous=previous)
+        return Change(kind=kind, record=record_in(receipt.recorded, previous.concept, state), previous=previous)
 
     async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
         """Retract a record at its place and append it at another one, in one transaction."""
@@ -320,12 +323,6 @@ class Writer(ReadingPart):
         shape = said.shape if concept.shape == JSON_SHAPE else concept.shape
         check_fits(data, shape)
         return attrs.evolve(said, data=data, shape=shape, timestamp=fact.timestamp, valid_from=None, valid_to=None)
-
-    async def _stored(self, record: FactRecord[Any]) -> Assertion:
-        found = [entry.assertion for entry in await self._reader.recorded(LogPart(seqs=[record.revision]))]
-        if not found:
-            raise RecordNotFoundError("the record was erased meanwhile: read the records again")
-        return found[0]
 
     async def retract(self, record_ids: Collection[str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.retract`."""
@@ -492,7 +489,7 @@ class Writer(ReadingPart):
             raise QuotaExceededError(quota.total, per_writer=False)
         if quota.per_writer is None or waiting + coming <= quota.per_writer:
             return
-        entries = (entry.assertion for entry in await self._reader.recorded_in(_UNSETTLED))
+        entries = (entry.assertion for entry in await self._reader.recorded(LogPart(states=_UNSETTLED)))
         mine = sum(said.actor == self._context.writer and waits(said) for said in entries)
         if mine + coming > quota.per_writer:
             raise QuotaExceededError(quota.per_writer, per_writer=True)
@@ -591,8 +588,14 @@ def _meaning_of(previous: FactRecord[Any], value: Any, origin: Origin | None) ->
     )
 
 
-def _record_in(recorded: Recorded, concept: Concept[T, Any], state: AssertionState) -> FactRecord[T]:
-    """Return a record in a state; one that waits in quarantine under the id that it has there."""
+def record_in(recorded: Recorded, concept: Concept[T, Any] | None, state: AssertionState) -> FactRecord[T]:
+    """Return a record in a state; one that waits in quarantine under the id that it has there.
+
+    Args:
+        recorded: The recorded assertion.
+        concept: The concept to read it with; None reads it by its shape.
+        state: The state.
+    """
     record = record_of(recorded, concept, state=state)
     return attrs.evolve(record, id=recorded.id) if state is AssertionState.QUARANTINED else record
 

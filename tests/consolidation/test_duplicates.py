@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from factmem.consolidation import ConsolidationPolicy
-from factmem.consolidation.candidates import CandidateAssertion
-from factmem.consolidation.duplicates import without_duplicates
+from factmem.consolidation.candidates import CandidateAssertion, without_duplicates
 from factmem.details import Evidence, Origin
 from tests.tables import each_case
 

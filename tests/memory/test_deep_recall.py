@@ -30,8 +30,7 @@ from factmem.errors import (
     ModelUnavailableError,
 )
 from factmem.llm.asking import Usage, meter
-from factmem.memory.recaller import RecallDepth
-from factmem.memory.searches import CorpusSearcher
+from factmem.memory.recaller import CorpusSearcher, RecallDepth
 from factmem.recall import DeepSettings
 from factmem.recall.deep import Hint, Look, confidence_of
 from factmem.testing import HashEmbedder, ScriptedModel

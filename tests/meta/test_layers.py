@@ -12,7 +12,7 @@ VOCABULARY = {
     *("hidden_characters", "error_hints", "json_form", "json_stream", "lazy_names", "media", "patterns"),
     *("progress", "legal_names", "records", "scopes", "class_fields", "shapes", "stemming", "structuring"),
     *("subjects", "time_phrases", "toml_tables", "validators", "value_types", "values", "vectors", "views"),
-    *("languages", "own_words", "sentences", "text_caches", "short_work"),
+    *("languages", "own_words", "sentences", "text_caches", "short_work", "grouping"),
 }
 MIDDLE = {"crypto", "providers", "detection", "consolidation", "recall", "reranking"}
 INTERFACES = {"integrations", "browse", "mcp"}

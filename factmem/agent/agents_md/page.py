@@ -23,6 +23,7 @@ from factmem.details import FactDetails, Origin
 from factmem.detection.redaction import redact
 from factmem.errors import FactMemError, InvalidDataError, StateConflictError
 from factmem.facts import STATEMENT, Concept, FactType
+from factmem.grouping import grouped
 from factmem.hidden_characters import visible as hidden_shown
 from factmem.memory.facade import Memory
 from factmem.records import AssertionState, FactRecord, Place
@@ -100,27 +101,24 @@ class Bullet:
 
     @property
     def digest(self) -> str:
-        """Digest that identifies the bullet."""
-        return _digest(self.heading, self.text)
+        """Digest that identifies the bullet without revealing its text."""
+        data = f"{self.heading.strip()}\n{self.text.strip()}".encode(errors="surrogatepass")
+        return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False)
 class _Said:
     """The parsed content of a bullet.
 
     Attributes:
+        bullet: The bullet.
         concept: Concept of the value; the built-in `STATEMENT` if the bullet names no known concept.
         value: The value.
     """
 
+    bullet: Bullet
     concept: Concept[Any, Any]
     value: Any = attrs.field(repr=False)
-
-
-def _digest(heading: str, text: str) -> str:
-    """Return a digest that identifies a bullet without revealing its text."""
-    data = f"{heading.strip()}\n{text.strip()}".encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=6).hexdigest()
 
 
 def bullet_of(record: FactRecord[Any], heading: str) -> Bullet:
@@ -155,12 +153,15 @@ def said_in(bullet: Bullet, concepts: Mapping[str, Concept[Any, Any]]) -> _Said:
     named = _NAMED.match(text)
     concept = concepts.get(original(named["keyword"])) if named else None
     if named is None or concept is None:
-        return _Said(concept=STATEMENT, value=_redacted(_worded(text, bullet)))
+        if not (worded := original(text)).strip():
+            raise _blank(bullet.line)
+        return _Said(bullet=bullet, concept=STATEMENT, value=_redacted(worded))
     wording = original(named["value"].strip())
     try:
-        return _Said(concept=concept, value=_redacted(check_value(_value_in(wording, concept), concept.value_type)))
+        value = check_value(_value_in(wording, concept), concept.value_type)
     except FactMemError as error:
         raise InvalidDataError(f"line {bullet.line}: the value of {concept.keyword} is not legal: {error}") from None
+    return _Said(bullet=bullet, concept=concept, value=_redacted(value))
 
 
 def _same_value(concept: Concept[Any, Any], one: object, other: object) -> bool:
@@ -171,10 +172,8 @@ def _identity(concept: Concept[Any, Any], value: object) -> bytes:
     return canonical_bytes(encode_value(value, concept.value_type))
 
 
-def _worded(text: str, bullet: Bullet) -> str:
-    if not (worded := original(text)).strip():
-        raise InvalidDataError(f"line {bullet.line}: the bullet is blank: write what to remember, or take it out")
-    return worded
+def _blank(line: int) -> InvalidDataError:
+    return InvalidDataError(f"line {line}: the bullet is blank: write what to remember, or take it out")
 
 
 def _redacted(value: Any) -> Any:
@@ -261,7 +260,8 @@ def page_of(records: Iterable[FactRecord[Any]], homes: Sequence[Place], *, limit
     left_out = len(records) - len(fitting) + more
     filled = {bullet.heading for _, bullet in shown}
     written = [heading for heading in places if heading in filled or heading == next(iter(places))]
-    return Page(text=_text(written, shown, left_out), shown=shown, places=places, left_out=left_out)
+    text = "\n".join(_lines(written, shown, left_out)) + "\n"
+    return Page(text=text, shown=shown, places=places, left_out=left_out)
 
 
 def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -> list[Bullet]:
@@ -291,7 +291,7 @@ def bullets_in(text: str, places: Mapping[str, Place], *, first_line: int = 1) -
         elif new := _BULLET.fullmatch(line):
             found.append(Bullet(heading=_known_heading(heading, places, number), text=new["text"], line=number))
         elif _BLANK_BULLET.fullmatch(line):
-            raise InvalidDataError(f"line {number}: the bullet is blank: write what to remember, or take it out")
+            raise _blank(number)
         elif line[0] in " \t" and found and found[-1].heading == heading:
             more = "\n" * (blank + 1) + line.expandtabs(4).removeprefix("  ")
             found[-1] = attrs.evolve(found[-1], text=found[-1].text + more)
@@ -328,10 +328,6 @@ def _heading(place: Place) -> str:
     scope = place.scope.within(None)
     where = "" if scope == MemoryScope.CROSS_PRODUCT else f" in {scope}"
     return one_line(f"{place.subject}{where}").strip()
-
-
-def _text(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out: int) -> str:
-    return "\n".join(_lines(headings, shown, left_out)) + "\n"
 
 
 def _lines(headings: Sequence[str], shown: Sequence[tuple[str, Bullet]], left_out: int) -> Iterator[str]:
@@ -423,22 +419,6 @@ class _Old:
     shown_as: str
 
 
-@attrs.frozen(eq=False)
-class _New:
-    """A bullet that was not rendered, and what it says."""
-
-    bullet: Bullet
-    said: _Said
-
-
-@attrs.define
-class _Group:
-    """The old and the new bullets of one concept at one place."""
-
-    olds: list[_Old] = attrs.field(factory=list)
-    news: list[_New] = attrs.field(factory=list)
-
-
 class _Reconciliation:
     """One comparison of a page as it was rendered with its edited bullets."""
 
@@ -452,26 +432,27 @@ class _Reconciliation:
 
     def of(self, shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]) -> Edits:
         touched, fresh = unmatched(shown, bullets)
-        groups: dict[tuple[str, str], _Group] = defaultdict(_Group)
+        olds: dict[tuple[str, str], list[_Old]] = defaultdict(list)  # by heading and keyword
+        news: dict[tuple[str, str], list[_Said]] = defaultdict(list)
         for id, digest in dict.fromkeys(touched):
             if (record := self.records.get(id)) is not None:
-                groups[self._heading(record), record.concept.keyword].olds.append(_Old(record, digest))
+                olds[self._heading(record), record.concept.keyword].append(_Old(record, digest))
         for bullet in fresh:
             said = said_in(bullet, self.concepts)
-            groups[bullet.heading, said.concept.keyword].news.append(_New(bullet, said))
-        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[FactRecord[Any]](), list[_New]()
-        for group in groups.values():
-            pairs = _paired(group.olds, group.news)
+            news[bullet.heading, said.concept.keyword].append(said)
+        revised, gone, new = list[tuple[FactRecord[Any], Any]](), list[FactRecord[Any]](), list[_Said]()
+        for key in dict.fromkeys((*olds, *news)):
+            pairs = _paired(olds[key], news[key])
             for old, edited in pairs.items():
-                if not _same_value(old.record.concept, old.record.value, edited.said.value):
-                    revised.append((self._unchanged(old), edited.said.value))
-            gone += [self._unchanged(old) for old in group.olds if old not in pairs]
+                if not _same_value(old.record.concept, old.record.value, edited.value):
+                    revised.append((self._unchanged(old), edited.value))
+            gone += [self._unchanged(old) for old in olds[key] if old not in pairs]
             taken = [edited.bullet for edited in pairs.values()]
-            new += [item for item in group.news if item.bullet not in taken]
+            new += [said for said in news[key] if said.bullet not in taken]
         added = list[tuple[Place, _Said]]()
-        for item in new:
-            if not self._is_known(item, gone, added):
-                added.append((self.page.places[item.bullet.heading], item.said))
+        for said in new:
+            if not self._is_known(said, gone, added):
+                added.append((self.page.places[said.bullet.heading], said))
         return Edits(revised=tuple(revised), retracted=tuple(gone), added=tuple(added))
 
     def _heading(self, record: FactRecord[Any]) -> str:
@@ -487,15 +468,15 @@ class _Reconciliation:
             )
         return record
 
-    def _is_known(self, item: _New, gone: Iterable[FactRecord[Any]], added: Iterable[tuple[Place, _Said]]) -> bool:
+    def _is_known(self, item: _Said, gone: Iterable[FactRecord[Any]], added: Iterable[tuple[Place, _Said]]) -> bool:
         """Return whether a value is at its place already, or is about to be added."""
-        place, concept = self.page.places[item.bullet.heading], item.said.concept
+        place, concept = self.page.places[item.bullet.heading], item.concept
         lost = {record.id for record in gone}
         left = [record for record in self.records.values() if record.id not in lost]
         known = [(record.place, record.concept, record.value) for record in left]
         known += [(there, said.concept, said.value) for there, said in added]
         values = [value for there, of, value in known if there.key == place.key and of.keyword == concept.keyword]
-        if any(_same_value(concept, value, item.said.value) for value in values):
+        if any(_same_value(concept, value, item.value) for value in values):
             return True
         if values and concept.fact_type is FactType.SINGLE:
             raise InvalidDataError(
@@ -504,13 +485,13 @@ class _Reconciliation:
         return False
 
 
-def _paired(olds: Sequence[_Old], news: Sequence[_New]) -> dict[_Old, _New]:
+def _paired(olds: Sequence[_Old], news: Sequence[_Said]) -> dict[_Old, _Said]:
     """Pair new bullets with the records that they edit, all of one concept and place."""
-    free = bool(news) and news[0].said.concept.is_statement
+    free = bool(news) and news[0].concept.is_statement
     if len(olds) * len(news) > _MOST_COMPARED:
         return {} if free else dict(zip(olds, news, strict=False))
     alike = [(_likeness(old, new), old, new) for old in olds for new in news]
-    pairs: dict[_Old, _New] = {}
+    pairs: dict[_Old, _Said] = {}
     for likeness, old, new in sorted(alike, key=lambda item: -item[0]):
         if likeness >= _ALIKE and old not in pairs and new not in pairs.values():
             pairs[old] = new
@@ -522,9 +503,9 @@ def _paired(olds: Sequence[_Old], news: Sequence[_New]) -> dict[_Old, _New]:
     return pairs
 
 
-def _likeness(old: _Old, new: _New) -> float:
+def _likeness(old: _Old, new: _Said) -> float:
     """Return the similarity of two values by their words, from 0 to 1."""
-    one, other = (_WORD.findall(str(value)) for value in (old.record.value, new.said.value))
+    one, other = (_WORD.findall(str(value)) for value in (old.record.value, new.value))
     return difflib.SequenceMatcher(None, one, other, autojunk=False).ratio()
 
 
@@ -532,16 +513,13 @@ def unmatched(
     shown: Iterable[tuple[str, str]], bullets: Sequence[Bullet]
 ) -> tuple[list[tuple[str, str]], list[Bullet]]:
     """Return the records and the bullets that are left once unchanged bullets are matched."""
-    waiting: dict[str, list[str]] = defaultdict(list)
-    for id, digest in shown:
-        waiting[digest].append(id)
-    fresh = []
+    waiting, fresh = grouped(shown, lambda pair: pair[1]), list[Bullet]()
     for bullet in bullets:
-        if ids := waiting.get(bullet.digest):
-            ids.pop(0)
+        if alike := waiting.get(bullet.digest):
+            alike.pop(0)
         else:
             fresh.append(bullet)
-    return [(id, digest) for digest, ids in waiting.items() for id in ids], fresh
+    return [*itertools.chain.from_iterable(waiting.values())], fresh
 
 
 async def applied(

@@ -109,8 +109,7 @@ class MemoryFiles:
             InvalidDataError: The text changes or drops facts, or cannot be kept; the message says what to do.
             ReadOnlyError: The files are read-only.
         """
-        tree = await self._writable(memory)
-        edits = await to_thread.run_sync(self._edits, tree, self._page(tree, path), text)
+        edits = await self._requested(memory, path, lambda _: text)
         if lost := len(edits.revised) + len(edits.retracted):
             raise InvalidDataError(
                 f"this would overwrite {lost} known facts that it leaves out. To add facts, use edit_file and put a "
@@ -130,10 +129,7 @@ class MemoryFiles:
             InvalidDataError: The new text changes nothing, or cannot be kept; the message says what to do.
             ReadOnlyError: The files are read-only.
         """
-        tree = await self._writable(memory)
-        page = self._page(tree, path)
-        edits = await to_thread.run_sync(self._edits, tree, page, change(page.text))
-        await self._apply(memory, edits, path)
+        await self._apply(memory, await self._requested(memory, path, change), path)
 
     @property
     def _subjects(self) -> tuple[MemorySubject, ...]:
@@ -147,17 +143,15 @@ class MemoryFiles:
         subject = place.subject.name if place.subject.key == self.run.user.key else str(place.subject)
         return f"{place.scope.within(None)}/{quote(subject, safe='')}.md"
 
-    async def _writable(self, memory: Memory) -> MemoryTree:
+    async def _requested(self, memory: Memory, path: str, change: Callable[[str], str]) -> Edits:
         if self.read_only:
             raise ReadOnlyError("memory is read-only here: nothing was changed")
-        return await self.tree(memory)
-
-    def _page(self, tree: MemoryTree, path: str) -> Page:
+        tree = await self.tree(memory)
         page = tree.page(path)
         if page is None:
             known = ", ".join(sorted([*tree.files, *tree.empty.keys() - tree.files.keys()]))
             raise InvalidDataError(f"there is no such file in memory, and none can be made; there are {known}")
-        return page
+        return await to_thread.run_sync(self._edits, tree, page, change(page.text))
 
     def _edits(self, tree: MemoryTree, page: Page, text: str) -> Edits:
         if visible(text) != text:
