@@ -1,9 +1,11 @@
 """Typed facts in first place: questions in other words that one typed fact of one person answers.
 
-    python benchmarks/typed_facts.py [--people 1 10 200] [--embedder minilm] [--held] [--failures] [--json FILE]
+    python benchmarks/typed_facts.py [--set typed_second] [--people 1 10 200] [--embedder minilm] [--held] [--failures]
 
-Everybody has a fact of each concept of the blind set `typed`, and says some of them in a sentence as well, among other
-people's sentences. The viewer is one of the people: a question that names nobody asks for the viewer's own fact.
+Everybody has a fact of each concept of a blind set, and says some of them in a sentence as well, among other people's
+sentences. The viewer is one of the people: a question that names nobody asks for the viewer's own fact. Questions of
+*typed_second* share no word with the keyword and the description, but some with the sentence, which answers as well:
+*said @1* counts either.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from factmem import Concept, Conversation, Memory, MemorySubject, Message, SingleFact
+from factmem.facts import STATEMENT
 from factmem.recall.embedders import embedder_named
 
 HERE: Final = Path(__file__).parent
@@ -90,15 +93,17 @@ def questions_of(people: Sequence[MemorySubject], asked: Sequence[dict[str, Any]
     return questions
 
 
-async def measure(people: int, embedder: str, half: Half, failures: list[str]) -> Scores:
+async def measure(name: str, people: int, embedder: str, half: Half, failures: list[str]) -> Scores:
     """Return the figures of a store of so many people."""
-    cases = read("typed", half)
+    cases = read(name, half)
     facts = [case for case in cases if case["type"] == "fact"]
     subjects = people_of(people, random.Random(7))
     viewer = subjects[0].individual_name
     figures = Scores()
     async with Memory("memory:", embedder=embedder_named(embedder), viewer=viewer) as memory:
         await fill(memory, subjects, facts)
+        found = await memory.list_records(limit=None)
+        values = {(str(record.subject), record.concept.keyword): str(record.value) for record in found}
         asked = [case for case in cases if case["type"] == "question"]
         for question in questions_of(subjects, asked, random.Random(13)):
             matches = await memory.recall(question.text, limit=DEPTH)
@@ -107,6 +112,10 @@ async def measure(people: int, embedder: str, half: Half, failures: list[str]) -
             place = keys.index(wanted) if wanted in keys else DEPTH
             figures.add(f"{question.way}/@1", float(place == 0))
             figures.add(f"{question.way}/@10", float(place < DEPTH))
+            value = values[str(question.subject), question.keyword]
+            best = matches[0].record if matches else None
+            said = best is not None and best.concept.keyword == STATEMENT.keyword and value in str(best.value)
+            figures.add(f"{question.way}/said @1", float(place == 0 or said))
             if place:
                 first = matches[0]
                 failures.append(
@@ -120,6 +129,7 @@ async def measure(people: int, embedder: str, half: Half, failures: list[str]) -
 def main() -> None:
     """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", choices=["typed", "typed_second"], default="typed")
     parser.add_argument("--people", type=int, nargs="+", default=[1, 10, 200])
     parser.add_argument("--embedder", default="wordllama")
     parser.add_argument("--held", action="store_true", help="the half that is opened once, at the end")
@@ -127,15 +137,16 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures to this file")
     options = parser.parse_args()
     result: dict[str, dict[str, float]] = {}
-    table = Table("people", "questions", "own @1", "own @10", "named @1", "named @10", title="typed facts first")
+    keys = [f"{way}/{figure}" for way in ("own", "named") for figure in ("@1", "said @1", "@10")]
+    table = Table("people", "questions", *(key.replace("/", " ") for key in keys), title="typed facts first")
     failures: list[str] = []
     half: Half = "held" if options.held else "building"
     for people in options.people:
-        figures = anyio.run(measure, people, options.embedder, half, failures)
+        figures = anyio.run(measure, options.set, people, options.embedder, half, failures)
         means, counts = figures.means(), figures.counts()
         result[str(people)] = means
-        cells = [f"{means[key]:.3f}" if key in means else "" for key in ("own/@1", "own/@10", "named/@1", "named/@10")]
-        table.add_row(str(people), str(sum(counts[key] for key in counts if key.endswith("@1"))), *cells)
+        cells = [f"{means[key]:.3f}" if key in means else "" for key in keys]
+        table.add_row(str(people), str(sum(counts[key] for key in counts if key.endswith("/@1"))), *cells)
     Console().print(table)
     if options.failures:
         print("\n".join(failures))

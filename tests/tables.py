@@ -60,7 +60,7 @@ def each_case(*names: str) -> Callable[[_Test], _Test]:
     def decorate(test: _Test) -> _Test:
         section = test.__name__.removeprefix("test_").replace("_", " ")
         found = cases(test.__globals__["__file__"])[section]
-        decorated: _Test = pytest.mark.parametrize(names if len(names) > 1 else names[0], found)(test)
+        decorated: _Test = pytest.mark.parametrize(",".join(names), found)(test)
         return decorated
 
     return decorate

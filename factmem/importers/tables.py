@@ -82,7 +82,7 @@ def _csv_rows(source: Source, options: ImportOptions) -> Iterator[Row | Problem]
         if len(set(header)) < len(header):
             raise FileFormatError(f"{source.path} has two columns of one name")
         while True:
-            fault = None
+            cells, fault = list[str](), None
             try:
                 cells = next(lines)
                 if cells and len(cells) != len(header):

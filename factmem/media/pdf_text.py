@@ -68,14 +68,18 @@ async def _run(command: Sequence[str], data: bytes) -> tuple[int, bytes]:
     Its start is shielded, unlike that of `anyio.run_process`: asyncio leaves a process that is cancelled while it
     starts behind, with its pipes open.
     """
+    process: Process | None = None
     with anyio.CancelScope(shield=True):
         process = await anyio.open_process(command, stderr=subprocess.DEVNULL)
+    assert process is not None
+    output = bytearray()
     async with process, anyio.create_task_group() as group:
         group.start_soon(_feed, process, data)
         assert process.stdout is not None
-        output = b"".join([part async for part in process.stdout])
-        code = await process.wait()
-    return code, output
+        async for part in process.stdout:
+            output += part
+        await process.wait()
+    return process.returncode or 0, bytes(output)
 
 
 async def _feed(process: Process, data: bytes) -> None:

@@ -14,6 +14,7 @@ import pytest
 from factmem import Concept, Memory, MemorySubject, Message, SingleFact
 from factmem.recall import CallableEmbedder
 from factmem.recall.text.signs import Whom, tells_of_whom
+from factmem.testing import FakeClock
 from tests.tables import each_case, sections
 
 BIRTHDAY = Concept.single("birthday", "The date on which somebody was born", dt.date)
@@ -439,3 +440,36 @@ async def test_a_name_that_the_viewer_gave_is_theirs(memory: Memory) -> None:
     for text in ("My name is Eva Berg.", "I live in Graz."):
         await memory.remember(text)
     assert [match.parts.other for match in await memory.recall("Where does Eva live?")] == [0, 0]
+
+
+@each_case("said", "question")
+async def test_a_name_of_a_thing_or_a_place_is_no_person(said: str, question: str, memory: Memory) -> None:
+    for text in (said, "I water the plants."):
+        await memory.remember(text)
+    found = await memory.recall(question)
+    assert (found.answers, found[0].record.value, found[0].parts.other) == (True, said, 0)
+
+
+@each_case("theirs", "own", "question")
+async def test_what_is_said_to_be_somebody_elses_is_not_the_viewers_own(
+    theirs: str, own: str, question: str, memory: Memory
+) -> None:
+    sam = memory.for_user("sam")
+    for text in (own, "I water the plants.", theirs):
+        await sam.remember(text)
+    found = await sam.recall(question)
+    assert found[0].record.value == own
+    assert {match.record.value: match.parts.other for match in found}[theirs] == 1
+
+
+@pytest.mark.parametrize("question", ["Whose birthday is on 30 November?", "Who was born on November 30?"])
+async def test_a_birthday_is_found_by_its_day_and_month(question: str) -> None:
+    async with Memory("memory:", clock=FakeClock(dt.datetime(2026, 4, 1, tzinfo=dt.UTC))) as memory:
+        for name, day in (
+            ("Sven", dt.date(1985, 11, 30)),
+            ("Rosa", dt.date(1990, 5, 2)),
+            ("Uma", dt.date(1996, 8, 30)),
+        ):
+            await memory.save(SingleFact(BIRTHDAY, day), subject=f"user:{name}")
+        first = (await memory.recall(question))[0]
+        assert (first.record.subject.individual_name, first.parts.dated) == ("Sven", 1)
