@@ -21,8 +21,9 @@ from factmem.languages import (
     words_anywhere,
 )
 from factmem.own_words import own_words
-from factmem.sentences import asked_share, stated_spans, telling, tells
+from factmem.sentences import asked_share, asking, replaces, stated_spans, telling, tells
 from factmem.toml_tables import table
+from tests.narrowing import not_none
 from tests.tables import cases, sections
 
 CASES = cases(Path(__file__).with_name("sentences_cases.txt"))
@@ -157,17 +158,57 @@ def test_words_to_be_worked_on_and_letters_are_not_the_authors_own(own: str, the
         ("Not sure.", set()),
         ("Keine Ahnung.", set()),
         ("Great!", set()),
-        ("Where do you live?", {"asks"}),
-        ("¡Qué bien! ¿Cómo se llama tu hija?", {"asks"}),
-        ("Before I start: are you allergic to anything?", {"asks"}),
-        ("Shall I go on?", set()),
-        ("Soll ich weitermachen?", set()),
         ("Anything else?", set()),
-        ("I'm a nurse and live in Oslo. And you?", {"alone", "at_all", "asks"}),
+        ("No, Dr Hurt.", {"alone", "at_all", "corrects"}),
+        ("No, 950 euros.", {"alone", "at_all", "corrects"}),
+        ("Sorry, I meant Braga.", {"alone", "at_all", "corrects"}),
+        ("That should be the 14th of May.", {"at_all", "corrects"}),
+        ("Pardon, je voulais dire Nice.", {"alone", "at_all", "corrects"}),
+        ("Nein, am 14. Mai.", {"alone", "at_all", "corrects"}),
+        ("No, but I like Braga.", {"alone", "at_all"}),
+        ("Wait, Anna Berg just called.", {"alone", "at_all"}),
+        ("Sorry, the doorbell rang twice.", {"alone", "at_all"}),
+        ("Actually, Tom is in Rome.", {"alone", "at_all"}),
+        ("Nein, der Hund bellt.", {"alone", "at_all"}),
+        ("I mean it.", set()),
+        ("Sorry I'm late.", set()),
     ],
 )
 def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told: set[str]) -> None:
     assert {name for name, is_so in telling(text)._asdict().items() if is_so} == told
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("Where do you live?", set()),
+        ("Do you smoke?", {"about"}),
+        ("¡Qué bien! ¿Cómo se llama tu hija?", {"about"}),
+        ("Before I continue: are you allergic to anything?", {"about"}),
+        ("I'm a nurse and live in Oslo. And you?", set()),
+        ("For how many people?", set()),
+        ("Should I make it vegetarian?", {"about"}),
+        ("¿Te gusta el café?", {"about"}),
+        ("Anything else?", set()),
+        ("Shall I go on?", {"offers"}),
+        ("Soll ich weitermachen?", {"offers"}),
+        ("How can I help you?", {"offers"}),
+        ("Would you like me to summarise the article?", {"about", "offers"}),
+    ],
+)
+def test_a_question_may_be_about_something_or_offer_an_assistants_work(text: str, asked: set[str]) -> None:
+    assert {name for name, is_so in not_none(asking(text))._asdict().items() if is_so} == asked
+    assert asking("I drink tea.") is None
+
+
+@pytest.mark.parametrize(("said", "text"), CASES["a correction holds nothing but another value"])
+def test_a_correction_may_hold_nothing_but_another_value(said: str, text: str) -> None:
+    assert replaces(text, said)
+
+
+@pytest.mark.parametrize(("said", "text"), CASES["a correction may hold something else"])
+def test_a_correction_may_hold_something_else_than_another_value(said: str, text: str) -> None:
+    assert not replaces(text, said)
 
 
 @pytest.mark.parametrize("text", CASES["what is to be remembered is told"])
