@@ -245,6 +245,11 @@ class Language:
         return self.cues[f"{cue} last"].search(text, max(0, end - _LONGEST_ENDING), end) is not None
 
 
+def blank(found: re.Match[str]) -> str:
+    """Return spaces instead of a match, for `Language.without`: what follows stays at its place."""
+    return " " * len(found[0])
+
+
 @functools.cache
 def languages() -> Mapping[str, Language]:
     """Return the languages that have a table, by their codes."""

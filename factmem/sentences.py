@@ -16,12 +16,14 @@ from factmem.languages import (
     WORD,
     Language,
     Span,
+    blank,
     clause_spans,
     content_of,
     content_words,
     folded,
     language_of,
     languages,
+    last_sentence,
     sentence_spans,
     words_anywhere,
     words_of,
@@ -47,6 +49,9 @@ _LONG, _BEGINNING = 4, 3
 _BEFORE_A_DAY, _BEHIND_A_DAY = 3, 2
 """Number of words around one that may name a day: "two weeks ago", "last Monday morning"."""
 
+_OPENING: Final = 40
+"""Number of characters of a text in which it may open like a correction."""
+
 _ENOUGH: Final = 2
 """Number of words with content, the first person counting as one, in a text that tells something."""
 
@@ -58,13 +63,23 @@ class Telling(NamedTuple):
         alone: It has enough words with content to tell something by itself.
         at_all: It has a word with content, which tells something as an answer.
         corrects: It opens like a correction, and tells something only behind what it corrects.
-        asks: It ends with a question about somebody else than its author.
     """
 
     alone: bool
     at_all: bool
     corrects: bool = False
-    asks: bool = False
+
+
+class Asking(NamedTuple):
+    """Content and purpose of the question that a text ends with.
+
+    Attributes:
+        about: The question has a word with content, besides those of an assistant's work on texts.
+        offers: The question offers such work: "Shall I go on?", "How can I help?".
+    """
+
+    about: bool
+    offers: bool
 
 
 _TELLS: Final = Telling(alone=True, at_all=True)
@@ -113,23 +128,34 @@ def tells(text: str) -> bool:
 
 def telling(text: str) -> Telling:
     """Return what a text tells, alone and in a conversation."""
-    return _telling(text[:_LONGEST], text.rstrip()[-_LONGEST:])
+    return _telling(text[:_LONGEST])
 
 
 @forgettable
 @functools.lru_cache(RECENT)
-def _telling(said: str, end: str) -> Telling:
-    """Return what a text tells, by its beginning and its end."""
+def _telling(said: str) -> Telling:
     lowered = folded(said)
     if lowered.isascii() and _only_states(lowered) and says_anywhere(lowered) >= _ENOUGH:
         return _TELLS
     language = language_of(lowered)
-    asks = end.endswith(QUESTION_MARKS) and _asks_about_somebody(end, language)
     pieces = [lowered[start:end] for start, end in stated_spans(said, language)]
     count = sum(len(content_words(piece, language, _ENOUGH)) for piece in pieces)
-    alone = says_enough(count, pieces, language)
-    corrects = count and not alone and language.finds("corrects", lowered[: language.start_of(lowered)])
-    return Telling(alone=alone, at_all=count > 0, corrects=bool(corrects), asks=asks)
+    alone, opening = says_enough(count, pieces, language), lowered[: language.start_of(lowered)]
+    corrects = count and language.finds("corrects", opening) and (not alone or _value(said))
+    return Telling(alone=alone, at_all=count > 0, corrects=bool(corrects))
+
+
+def asking(text: str) -> Asking | None:
+    """Return content and purpose of the question that a text ends with; None if it ends with none."""
+    end = text.rstrip()[-_LONGEST:]
+    if not end.endswith(QUESTION_MARKS):
+        return None
+    asked = folded(last_sentence(end))
+    language = language_of(asked)
+    last = COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]  # "Before I go on: do you smoke?"
+    offers = language.finds("steps", last) and (language.finds("self", last) or language.finds("objects", last))
+    about = content_words(language.without("steps", asked), language, 1)
+    return Asking(about=bool(about), offers=bool(offers))
 
 
 def asked_share(text: str) -> float:
@@ -219,23 +245,28 @@ def day_phrases(text: str) -> Iterator[str]:
                 yield " ".join([*before, found[0], *after])
 
 
-def _asks_about_somebody(text: str, language: Language) -> bool:
-    """Return whether a text, which ends with a question, asks about others than its author: not "Shall I?"."""
-    asked = folded(text[slice(*sentence_spans(text)[-1])])
-    last = COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]
-    last = language.without("inquires", last)
-    rest = last.partition(" ")[2] or last  # "¿Cómo" is not "como"
-    about = (
-        language.finds("you", asked)
-        or language.ends("asks", asked)  # "From where?"
-        or content_words(asked, language, 1)
-    )
-    return bool(about) and language.finds("self", rest) is None
-
-
 def _only_states(text: str) -> bool:
-    """Return whether no part of a folded ASCII text asks or orders, in any language."""
-    return "?" not in text and not words_anywhere("asks", "asks_last", "orders").occurs_in(text)
+    """Return whether no part of a folded ASCII text asks, orders, or opens like a correction, in any language."""
+    if "?" in text or words_anywhere("corrects").occurs_in(text[:_OPENING]):
+        return False
+    return not words_anywhere("asks", "asks_last", "orders").occurs_in(text)
+
+
+def _is_value(text: str, language: Language) -> bool:
+    """Return whether a text is a value without a verb, as far as words show: "the 14th of May", "Dr Hurt", "a Polo"."""
+    lowered = folded(text)
+    named = language.cues["identifies"].match(lowered)
+    text, lowered = (text[named.end() :], lowered[named.end() :]) if named else (text, lowered)
+    if language.finds("self", lowered) or language.finds("copula", lowered):
+        return False
+    rest = language.without("titles", language.without("numbers", lowered, blank), blank)
+    words = [word for word in WORD.finditer(rest) if not word[0][0].isdigit()]
+    if any(len(word[0]) >= _LONG and word[0] in language.everyday for word in words):
+        return False
+    said = [text[word.start()] for word in words if content_words(word[0], language, 1)]
+    few = len(said) <= 1 and not language.orders_last
+    known = few or (not language.capitals and all(map(str.isupper, said)))
+    return known and bool(content_words(lowered, language, 1))
 
 
 def says_anywhere(text: str) -> int:
@@ -293,7 +324,7 @@ def contradicts(text: str, said: str) -> bool:
     language, words = language_of(f"{other} {lowered}"), words_of(other)
     start = language.start_of(lowered)
     if language.finds("corrects", lowered[:start]):
-        return language.unspaced or not tells(text) or bool(_repeated(lowered, words))
+        return language.unspaced or telling(text).corrects or not tells(text) or bool(_repeated(lowered, words))
     if named := language.cues["identifies"].match(lowered, start):
         first, *_ = behind = WORD.findall(text[named.end() :]) or [""]
         if first[:1].isdigit():
@@ -301,8 +332,55 @@ def contradicts(text: str, said: str) -> bool:
             return not units.isdisjoint(_units(other)) or (units == {""} and _units(other) != set())
         same = any(word.startswith(folded(first)) for word in words)  # "eine", "einen"
         return language.unspaced or any(map(_is_proper, behind if same else behind[:1]))
-    denied = (lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:])
-    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in denied)
+    return denies(text, said)
+
+
+def denies(text: str, said: str) -> bool:
+    """Return whether a text denies a word of another, and says what is so: "a Mazda, not a Toyota", "not 4, but 5"."""
+    lowered, words = folded(text), words_of(folded(said))
+    language = language_of(f"{folded(said)} {lowered}")
+    first, *others = clause_spans(lowered, (0, len(lowered))) or [(0, 0)]
+    pieces = (lowered[slice(*span)] for span in ([first, *others] if _value(text) else others))
+    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in pieces)
+
+
+def replaces(text: str, said: str) -> bool:
+    """Return whether a correction of another text is nothing but another value, of a kind that the other holds.
+
+    A figure replaces a figure, and a name a name. Behind "Sorry," or "Wait," other words may be anything.
+    """
+    if not (value := _value(text)) or value.rstrip().endswith(QUESTION_MARKS):
+        return False
+    lowered, other = folded(text), folded(said)
+    language = language_of(f"{other} {lowered}")
+    if _counts(folded(value), language):
+        return _counts(other, language)
+    if not words_of(language.without("excuses", lowered[: -len(value)])):
+        return False
+    return language.capitals or not names_and_figures(value) or bool(names_and_figures(said))
+
+
+def _counts(text: str, language: Language) -> bool:
+    return any(map(str.isdigit, text)) or language.finds("numbers", text) is not None
+
+
+def _value(text: str) -> str:
+    """Return what stands behind the opening of a correction, if it is nothing but a value.
+
+    "Dr Hurt." does in "No, Dr Hurt.", "Sorry, I meant Dr Hurt." and "Not Dr Hart, Dr Hurt."; nothing in "No pressure.".
+    """
+    lowered = folded(text)
+    language = language_of(lowered)
+    start, (first, *others) = language.start_of(lowered), clause_spans(lowered, (0, len(lowered))) or [(0, 0)]
+    opening = lowered[:start].rstrip()
+    if language.finds("corrects", opening):
+        if opening[-1:].isalnum() and (language.ends("denies", opening) or language.ends("nominal", opening)):
+            return ""
+    elif others and language.opens("denies", lowered[slice(*first)]):
+        start = others[0][0]
+    else:
+        return ""
+    return text[start:] if _is_value(text[start:], language) else ""
 
 
 def _units(text: str) -> set[str]:

@@ -1,7 +1,8 @@
 """Short answers and corrections of a user, whose meaning lies in the words before them.
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
-not show that. So every reply to a question about somebody tells something, unless it is a question itself. "No, it's a
+not show that. So every reply to a question tells something, unless it is a question itself, or the assistant only asks
+whether to go on. "No, it's a
 Mazda." corrects the assistant if that just spoke of the user's Toyota, else what the user said before. A correction
 that opens a conversation tells something too: the words that it corrects are of an earlier one.
 """
@@ -18,7 +19,7 @@ from factmem.detection.flags import flags_in
 from factmem.detection.redaction import redact
 from factmem.detection.standing_instructions import instructions_in
 from factmem.languages import content_of, folded, language_of, last_sentence
-from factmem.sentences import contradicts, is_about_listener, stated_spans, telling, tells
+from factmem.sentences import asking, contradicts, denies, is_about_listener, stated_spans, telling, tells
 
 BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
@@ -59,11 +60,11 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
         if _corrects(text, talk):
             return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
-    if not telling(text).corrects:
+    own = talk and talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
+    if instructions_in(text) or not (telling(text).corrects or (own and denies(text, talk[-1].text))):
         return words
     if all(turn.origin is Origin.ASSISTANT for turn in talk):
         return attrs.evolve(words, corrects="")
-    own = talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
     return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
@@ -85,19 +86,17 @@ def _tells(talk: Sequence[Turn]) -> bool:
 
 
 def _answers(text: str, asked: str) -> bool:
-    """Return whether a text answers a question about somebody.
+    """Return whether a text answers a question.
 
-    If it has no word with content, the question must have one, and not be about the assistant's next step, as "Would
-    you like me to continue?" is.
+    A question that offers the assistant's work, as "Would you like me to continue?" does, is answered by a fragment
+    with content alone, and others by a text without content if they have a word with content.
     """
-    if not telling(asked).asks:
+    question, told = asking(asked), telling(text)
+    if question is None:
         return False
-    if telling(text).at_all:
-        return True
-    question = folded(last_sentence(asked))
-    language = language_of(question)
-    about = content_of(question) and not language.finds("objects", question)
-    return bool(about) and any(True for _ in stated_spans(text, language_of(folded(text))))
+    if question.offers:
+        return question.about and told.at_all and not told.alone
+    return told.at_all or (question.about and any(True for _ in stated_spans(text, language_of(folded(text)))))
 
 
 def _kept(text: str, *, whole: bool) -> str | None:

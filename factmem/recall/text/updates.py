@@ -30,7 +30,7 @@ from typing import Final, Generic, TypeVar
 
 import attrs
 
-from factmem.languages import WORD, Language, folded, language_of, sentence_spans, words_anywhere, words_of
+from factmem.languages import WORD, Language, blank, folded, language_of, sentence_spans, words_anywhere, words_of
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.analysis import STOP_WORDS, analyse, terms_of
 from factmem.recall.text.signs import REPLACED, names_one_of_several, relation
@@ -186,12 +186,8 @@ def _begins_with_first_person(sentence: str, language: Language) -> bool:
 def _lasting(sentence: str, language: Language) -> str:
     """Return a sentence with spaces for the words of the present, and for when its state began."""
     if language.may_hold(sentence, "onwards", "since"):
-        sentence = _beginning(language).sub(_blank, sentence)
-    return language.without("lately", sentence, _blank)
-
-
-def _blank(found: re.Match[str]) -> str:
-    return " " * len(found[0])
+        sentence = _beginning(language).sub(blank, sentence)
+    return language.without("lately", sentence, blank)
 
 
 @functools.cache
