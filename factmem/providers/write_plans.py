@@ -260,7 +260,9 @@ class TrackIndex:
             try:
                 self._check_type(said)
             except ConceptConflictError as error:
-                raise ConceptConflictError(f"{request.assertion_id} cannot be accepted: {error}") from None
+                raise ConceptConflictError(
+                    f"{request.assertion_id} cannot be accepted: {error}, or reject it"
+                ) from None
         changed = StateChange(
             assertion_id=request.assertion_id,
             state=request.state,
