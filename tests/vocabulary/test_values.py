@@ -439,6 +439,9 @@ class Dog(pydantic.BaseModel):
     name: str
 
 
+Told: Any = Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
 @attrs.frozen
 class Tent:
     name: str
@@ -465,6 +468,8 @@ class Size(enum.Enum):
         (float | int, [1, 1.0]),
         (list[dt.date] | dt.date, [[dt.date(2026, 1, 1)], dt.date(2026, 1, 1)]),
         (Cat | Dog, [Cat(name="Tom"), Dog(name="Tom")]),
+        (Told, [Cat(name="Tom"), Dog(name="Tom")]),
+        (Told | None, [None, Dog(name="Tom")]),
         (Room | Boat | str, [Room("hall"), Boat("Ada", 3), "neither"]),
         (Tent | Boat, [Tent("low"), Boat("Ada", 3)]),
         (dict[str, int] | int, [{"a": 1}, 1]),
