@@ -184,6 +184,14 @@ def test_nothing_is_coerced(data: Any, value_type: Any) -> None:
         decode_value(data, value_type)
 
 
+@pytest.mark.parametrize(
+    ("value", "value_type"), [(True, float), ([1.5, True], list[float]), ({"x": True}, dict[str, float])]
+)
+def test_a_boolean_is_no_number(value: Any, value_type: Any) -> None:
+    with pytest.raises(InvalidDataError, match="not a valid"):
+        encode_value(value, value_type)
+
+
 def test_a_whole_number_is_a_float() -> None:
     """JSON from elsewhere writes 1.0 as 1."""
     read = decode_value(1, float)
