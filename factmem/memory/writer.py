@@ -427,7 +427,8 @@ class Writer(ReadingPart):
         if self._context.policies.future is FuturePolicy.CLAMP:
             return ClockTime.of(now)
         raise InvalidDataError(
-            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.CLAMP)",
+            "the fact's timestamp lies in the future: correct it, open the memory with the clock of its world "
+            "(clock=), or set Policies(future=FuturePolicy.CLAMP)",
             path="$.timestamp",
         )
 
