@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, overload
 
 import attrs
-from typing_extensions import TypeForm, TypeVar
+from typing_extensions import TypeForm, TypeVar, override
 
 from factmem.error_hints import kind_of
 from factmem.errors import InvalidDataError
@@ -35,16 +35,24 @@ class FactType(enum.Enum):
 
 
 class ClockTime(dt.datetime):
-    """The time of a clock, where no caller gave another one.
+    """The time of a clock, where no caller gave another one. What is computed or copied from it is a plain datetime.
 
     A store whose newest entry is later, since the clock was set back, may replace it by the time of that entry.
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a plain datetime: arithmetic and copying make their results by the class."""
+        return dt.datetime(*args, **kwargs)
+
     @classmethod
     def of(cls, moment: dt.datetime) -> ClockTime:
         """Return an aware time as one that a clock gave, in UTC."""
-        moment = utc(moment, what="clock")
-        return cls.combine(moment.date(), moment.timetz())
+        it = utc(moment, what="clock")
+        return super().__new__(cls, it.year, it.month, it.day, it.hour, it.minute, it.second, it.microsecond, dt.UTC)
+
+    @override
+    def replace(self, *args: Any, **kwargs: Any) -> Any:
+        return dt.datetime.combine(self.date(), self.timetz()).replace(*args, **kwargs)
 
     def __repr__(self) -> str:
         return super().__repr__().replace(type(self).__name__, "datetime.datetime", 1)
@@ -88,7 +96,7 @@ def _true_at(moment: dt.datetime | None) -> dt.datetime | None:
 
 
 def _now() -> ClockTime:
-    return ClockTime.now(dt.UTC)
+    return ClockTime.of(dt.datetime.now(dt.UTC))
 
 
 def _storable(instance: object, attribute: attrs.Attribute[Any], value: Any) -> None:

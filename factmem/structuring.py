@@ -239,6 +239,8 @@ def is_constrained(typ: Any) -> bool:
 
 
 def _is_constraint(note: object) -> bool:
+    if getattr(note, "discriminator", None) is not None:  # the shapes of the options tell them apart
+        return bool(getattr(note, "metadata", ()))
     package = type(note).__module__.partition(".")[0]
     return package in ("annotated_types", "pydantic") or hasattr(note, "__get_pydantic_core_schema__")
 

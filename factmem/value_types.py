@@ -96,6 +96,12 @@ def _read_float(data: Any) -> float:
     return float(data)
 
 
+def _write_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError("expected float, found bool")
+    return float(value)
+
+
 def _read_text(name: str, parse: Callable[[str], Any], data: Any) -> Any:
     if not isinstance(data, str):
         raise WrongTypeError(f"expected the text of a {name}, found {type(data).__name__}")
@@ -197,7 +203,7 @@ def _refuse_constant(name: str) -> Any:
 SCALARS: Final[Sequence[Scalar]] = (
     _native(str, "text", "Alder", parse=str),
     _native(int, "whole number", 7, parse=int, kind=ScalarKind.NUMBER),
-    _native(float, "number", 2.5, read=_read_float, write=float, parse=float, kind=ScalarKind.NUMBER),
+    _native(float, "number", 2.5, read=_read_float, write=_write_float, parse=float, kind=ScalarKind.NUMBER),
     _native(bool, "true or false", True, spoken="yes", parse=_parse_bool, kind=ScalarKind.TRUTH),
     _native(type(None), "null", None, shape="null", kind=ScalarKind.NOTHING),
     _as_text(

@@ -13,16 +13,18 @@ from factmem.cli.ids import full_ids, lengthened
 from factmem.cli.options import PAGE_SIZE, IdsArgument, Selection, SomeIdsArgument
 from factmem.cli.output import print_block, print_changes
 from factmem.cli.progress import Tally, Watch, progress, tallied
-from factmem.cli.session import Session, in_words
-from factmem.errors import InvalidDataError, ModelError
+from factmem.cli.session import FAILED, Session, in_words, report
+from factmem.errors import ConceptConflictError, InvalidDataError, ModelError
 from factmem.json_form import attributes
 from factmem.values import Json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from factmem.changes import Change
     from factmem.memory.background import Remembered
     from factmem.memory.dead_letters import DeadLetter
+    from factmem.memory.quarantine import Quarantine
 
 SomeLettersArgument = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]", help="Ids of the dead letters (default: all).")
@@ -186,7 +188,10 @@ async def _decide(
         quarantine = memory.inbox.quarantine
         chosen = await full_ids(memory, named) if named else [it.id for it in await quarantine.list(**filters)]
         decide = quarantine.accept if decision == "accept" else quarantine.reject
-        changes = await decide(*chosen, reason=reason)
+        if named or decision == "reject":
+            changes, refused = await decide(*chosen, reason=reason), list[ConceptConflictError]()
+        else:
+            changes, refused = await _accepted(quarantine, chosen, reason)
 
     def render(out: Console) -> None:
         for change in changes:
@@ -194,3 +199,21 @@ async def _decide(
             print_changes(out, [change], None if waits or change.previous is None else f"{decision}ed")
 
     session.show([attributes(change) for change in changes], render)
+    for error in refused:
+        report(error, as_json=session.as_json)
+    if refused:
+        raise typer.Exit(FAILED)
+
+
+async def _accepted(
+    quarantine: Quarantine, ids: Sequence[str], reason: str | None
+) -> tuple[tuple[Change, ...], list[ConceptConflictError]]:
+    """Accept records; return the changes, and an error for each whose place holds another type."""
+    try:
+        return await quarantine.accept(*ids, reason=reason), []
+    except ConceptConflictError as error:
+        if len(ids) == 1:
+            return (), [error]
+    changes, refused = await _accepted(quarantine, ids[: len(ids) // 2], reason)
+    more, others = await _accepted(quarantine, ids[len(ids) // 2 :], reason)
+    return changes + more, refused + others

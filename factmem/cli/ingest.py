@@ -695,8 +695,11 @@ async def _move_in(session: Session, system: str, path: Path, moving: MovingOpti
 
     with progress(path.name, quiet=session.as_json) as advance:
         if moving.dry_run:
-            subject = moving.subject or MemorySubject.EVERYTHING  # the store, which would know it better, is not opened
-            report = await preview(moving.opened(system, path, subject, session), progress=advance)
+            async with contextlib.AsyncExitStack() as store:
+                memory = None if await session.missing_store() else await store.enter_async_context(session.memory())
+                subject = moving.subject or MemorySubject.EVERYTHING
+                subject = subject if memory is None else await session.subject_in(memory, moving.subject)
+                report = await preview(moving.opened(system, path, subject, session), memory, progress=advance)
         else:
             asking = SYSTEMS[system].words if system in SYSTEMS else False
             async with session.memory(read_only=False, asking=asking) as memory:

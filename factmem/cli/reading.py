@@ -10,7 +10,7 @@ import enum
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 import attrs
 import typer
@@ -253,7 +253,9 @@ async def profile(
 
 
 def _field_json(field: ProfileField, known: Mapping[str, Any]) -> Json:
-    value = known[field.attribute]
+    value: Any = known[field.attribute]
+    if field.as_json:
+        return cast("Json", value)
     if field.gather is None:
         return encode_value(value, field.concept.value_type)
     return [encode_value(item, field.concept.value_type) for item in value]

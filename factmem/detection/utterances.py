@@ -15,6 +15,7 @@ from factmem.details import Evidence, MediumPart, Origin, Treatment
 from factmem.detection.redaction import redact_conversation
 from factmem.detection.statements import says_something
 from factmem.detection.words import ReadableText
+from factmem.facts import ClockTime
 
 _MESSAGE_STEP = dt.timedelta(milliseconds=1)
 CLOCK_STEP: Final = dt.timedelta(microseconds=1)
@@ -103,7 +104,8 @@ def utterances(conversation: Conversation, now: dt.datetime) -> tuple[Utterance,
 
 def _time_at(conversation: Conversation, position: int, now: dt.datetime) -> dt.datetime:
     if conversation.started_at is not None:
-        return conversation.started_at + position * _MESSAGE_STEP
+        later = conversation.started_at + position * _MESSAGE_STEP
+        return ClockTime.of(later) if isinstance(conversation.started_at, ClockTime) else later
     return now - (len(conversation.messages) - position) * CLOCK_STEP
 
 

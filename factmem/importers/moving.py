@@ -15,16 +15,20 @@ from anyio import to_thread
 
 from factmem.abc.detector import DropReason
 from factmem.errors import ConceptConflictError, FactMemError, FileFormatError, InvalidDataError
+from factmem.facts import FactType
 from factmem.fold import by_record, deciding_order, states_of
 from factmem.importers.contract import SOURCE_ID, Dialogue, Entry, Found, Lost, Problem, Skipped
 from factmem.importers.systems import Reading
 from factmem.json_form import attributes
 from factmem.memory.facade import Memory, entries_of, withdraw
+from factmem.providers.write_plans import check_writable
 from factmem.recall import RecallFilter
 from factmem.recall.conditions import MetadataCondition, MetadataOperator
 from factmem.recall.index.selection import LogPart
-from factmem.records import AssertionState, Recorded, StateChange
-from factmem.values import Json
+from factmem.records import Assertion, AssertionState, Recorded, StateChange
+from factmem.shapes import Shape
+from factmem.value_types import scalar_of_shape
+from factmem.values import Json, encode_value
 
 _BATCH: Final = 250
 _LONGEST_HISTORY: Final = 10_000
@@ -32,6 +36,8 @@ _PROBLEMS_KEPT: Final = 100
 
 _Rows: TypeAlias = Mapping[str, set[str]]
 """The ids of the records that earlier imports made, by the ids of their rows in the source."""
+
+_Type: TypeAlias = tuple[FactType, Shape]
 
 _OF_ROWS: Final = RecallFilter(where=[[MetadataCondition(SOURCE_ID, "", operator=MetadataOperator.GREATER_THAN)]])
 _GONE: Final = "it counts no more where it was imported from"
@@ -90,8 +96,9 @@ async def move_in(
     as it is, and its row skipped.
 
     Facts of the user and of the assistant are kept as theirs; those of unknown origin are quarantined. Conversations
-    are ingested as `Memory.remember` does it, with the model of the memory if it has one. A row that the memory refuses
-    is reported and does not cost the others; so is damage in the midst of a source.
+    are ingested as `Memory.remember` does it, with the model of the memory if it has one. A text is read with the type
+    that its concept has in the store. A row that the memory refuses is reported and does not cost the others; so is
+    damage in the midst of a source.
 
     ::
 
@@ -109,7 +116,9 @@ async def move_in(
         CapabilityError: The provider has the four verbs only.
     """
     report, newest, rows = ImportReport(), dict[str | None, int](), dict[str | None, _Rows]()
+    types = _Types(memory)
     async for batch in _batches(found, progress):
+        batch = [await types.read(item) for item in batch]
         _note(report, batch)
         await _keep_entries(memory, [item for item in batch if isinstance(item, Entry)], report, rows, trust=trust)
         for dialogue in (item for item in batch if isinstance(item, Dialogue)):
@@ -117,18 +126,22 @@ async def move_in(
     return report
 
 
-async def preview(found: Iterable[Found], *, progress: Callable[[float], None] | None = None) -> ImportReport:
-    """Report what `move_in` would import, without a memory: everything is read, and nothing is written.
+async def preview(
+    found: Iterable[Found], memory: Memory | None = None, *, progress: Callable[[float], None] | None = None
+) -> ImportReport:
+    """Report what `move_in` would import: everything is read, and nothing is written.
 
     Args:
         found: What an importer finds.
+        memory: The memory, if it exists; the types of its concepts are those of the rows.
         progress: See `move_in`.
 
     Raises:
         FileFormatError: See `move_in`.
     """
-    report = ImportReport()
+    report, types = ImportReport(), None if memory is None else _Types(memory)
     async for batch in _batches(found, progress):
+        batch = batch if types is None else [await types.read(item) for item in batch]
         _note(report, batch)
         report.imported += sum(isinstance(item, Entry) for item in batch)
         report.conversations += sum(isinstance(item, Dialogue) for item in batch)
@@ -279,6 +292,73 @@ async def _following(
     if gone:
         await withdraw(memory, gone, _GONE)
     return kept, records
+
+
+@attrs.frozen
+class _Types:
+    """The types of the concepts of rows: of each track that the store or an earlier row has, else of the keyword.
+
+    A store would take a row of another type into quarantine, and never let it out.
+    """
+
+    _memory: Memory
+    _of_keywords: dict[str, _Type | None] = attrs.field(factory=dict)
+    _of_tracks: dict[tuple[object, ...], _Type] = attrs.field(factory=dict)
+
+    async def read(self, item: Found) -> Found:
+        """Return an entry with the type of its concept; a problem for one that is not of that type."""
+        if not isinstance(item, Entry) or (said := item.recorded.assertion).is_statement:
+            return item
+        there = await self._of_track(said)
+        known = there or self._of_keywords[said.keyword]
+        if known is not None:
+            try:
+                said = _of_type(said, *known)
+            except ConceptConflictError as error:
+                if there is not None:
+                    return Problem(item.where, error)
+        self._of_tracks.setdefault(said.track, (said.fact_type, said.shape))
+        return attrs.evolve(item, recorded=attrs.evolve(item.recorded, assertion=said))
+
+    async def _of_track(self, said: Assertion) -> _Type | None:
+        keyword, owner = said.keyword, said.details.owner
+        memory = self._memory if owner is None else self._memory.view(viewer=owner)
+        if keyword not in self._of_keywords:
+            found = await memory.list_records(concepts=[keyword], limit=1)
+            self._of_keywords[keyword] = next(((it.concept.fact_type, it.concept.shape) for it in found), None)
+        if said.track not in self._of_tracks and self._of_keywords[keyword] is not None:
+            place = said.place
+            for it in await memory.list_records(
+                concepts=[keyword], subject=place.subject, scope=place.scope, exact=True
+            ):
+                if it.details.owner == owner:
+                    self._of_tracks[said.track] = it.concept.fact_type, it.concept.shape
+        return self._of_tracks.get(said.track)
+
+
+def _of_type(said: Assertion, fact_type: FactType, shape: Shape) -> Assertion:
+    """Return an assertion as one of a type: a text is read as a value of it, and a single value is one of several.
+
+    Raises:
+        ConceptConflictError: It has another type, or is a text that is not of the type.
+    """
+    if fact_type is FactType.MULTIPLE:
+        said = attrs.evolve(said, fact_type=fact_type)
+    scalar = scalar_of_shape(shape)
+    if said.shape == "str" and isinstance(said.data, str) and scalar is not None and scalar.parse is not None:
+        try:
+            said = attrs.evolve(said, data=encode_value(scalar.parse(said.data), scalar.type), shape=shape)
+        except (ValueError, OverflowError):
+            raise ConceptConflictError(
+                f"the concept has the type {shape} in the store, and the value is not one: correct the value, or "
+                "import it under another keyword",
+                keyword=said.keyword,
+            ) from None
+    try:
+        check_writable(said, fact_type, [shape])
+    except ConceptConflictError as error:
+        raise ConceptConflictError(f"{error}; a table has its types in a column `type`", keyword=said.keyword) from None
+    return said
 
 
 def _where(entry: Recorded) -> tuple[object, ...]:

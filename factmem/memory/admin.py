@@ -294,9 +294,9 @@ class Admin(ReadingPart):
     ) -> Conversion:
         """Give the facts of a keyword another type, another keyword, or both: every revision, present and past.
 
-        Use this after renaming a concept, removing a field or a member of its class, changing its value type, or making
-        it MULTIPLE instead of SINGLE. The facts keep their times, states, evidence and owners, and get new ids. If the
-        new keyword already holds facts, both are united.
+        Use this after renaming a concept, adding or removing a field or a member of its class, changing its value type,
+        or making it MULTIPLE instead of SINGLE. The facts keep their times, states, evidence and owners, and get new
+        ids. If the new keyword already holds facts, both are united.
 
         A SINGLE becomes a MULTIPLE with one value and its history. A MULTIPLE with several current values at one place
         becomes a SINGLE with the value that the function chooses. For a MULTIPLE, the function takes a list of values:
@@ -314,7 +314,8 @@ class Admin(ReadingPart):
             keyword: Keyword of the stored facts, or the concept that they were saved with.
             concept: The new concept of the facts.
             function: Function that returns the new value for an old value in the JSON of `export`; from a MULTIPLE to a
-                SINGLE, for a list of them. It must return the same result each time. None keeps the values.
+                SINGLE, for a list of them. It must return the same result each time. None keeps the values, as the
+                concept's type writes them.
             all_users: Convert the private facts of all users as well, not only what the viewer sees.
             dry_run: Convert every value, and write nothing.
 

@@ -461,7 +461,10 @@ class Context:
         if self.private if private is None else private:
             if self.viewer is None:
                 raise InvalidDataError("a private fact needs an owner: open the memory with viewer=")
-            details = attrs.evolve(details, owner=self.viewer)
+            details = attrs.evolve(details, owner=details.owner or self.viewer)
         if details.owner not in self.sight.owners:
-            raise InvalidDataError("only the viewer's own private facts can be written: use view(viewer=…)")
+            raise InvalidDataError(
+                "only the viewer's own private facts can be written: use view(viewer=…), or import your own export of "
+                "all users with trust=True and no viewer"
+            )
         return details

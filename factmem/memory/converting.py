@@ -222,8 +222,8 @@ def _converted(
     of_type = said.shape == concept.shape and said.fact_type is concept.fact_type
     with _named(entry):
         if function is None or (same and of_type):
-            decode_value(said.data, concept.value_type)
-            return now
+            value = decode_value(said.data, concept.value_type)
+            return now if of_type else attrs.evolve(now, data=encode_value(value, concept.value_type))
         chooses = said.fact_type is FactType.MULTIPLE and concept.fact_type is FactType.SINGLE
         old = [said.data] if chooses else said.data  # see `_chosen`
         return attrs.evolve(now, data=_data_of(function(old), concept, said.timestamp))

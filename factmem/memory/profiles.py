@@ -20,7 +20,7 @@ from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, MultipleConcept, SingleConcept, check_distinct
 from factmem.shapes import is_union, type_of
 from factmem.structuring import is_constrained
-from factmem.values import encode_value
+from factmem.values import decode_value, encode_value
 
 ProfileT = TypeVar("ProfileT")
 T = TypeVar("T")
@@ -79,12 +79,14 @@ class ProfileField:
         Raises:
             InvalidDataError: The value cannot be stored; its path begins with the field.
         """
-        value = getattr(profile, self.attribute)
+        value = profile.get(self.attribute) if isinstance(profile, Mapping) else getattr(profile, self.attribute)
         empty = isinstance(value, Collection) and not isinstance(value, enum.Enum) and not len(value)
         if value is None or empty:
             return []
         values = list(value) if self.gather else [value]
         try:
+            if self.as_json:
+                values = [decode_value(item, self.concept.value_type) for item in values]
             return [self.concept.fact(values, timestamp=timestamp)]
         except InvalidDataError as error:
             message, path = str(error).removesuffix(f" (at {error.path})"), error.path.removeprefix("$")

@@ -376,7 +376,11 @@ class Reader(Part):
         for concepts, keywords in (("concepts", "keywords"), ("without_concepts", "without_keywords")):
             several = given.pop(concepts, None)
             given[keywords] = None if several is None else keywords_of(several)
-        return RecallFilter(**given, strongest=strongest)
+        made = RecallFilter(**given, strongest=strongest)
+        for name, first, end in (("", made.since, made.until), ("recorded_", made.recorded_since, made.recorded_until)):
+            if first is not None and end is not None and end < first:
+                raise InvalidDataError(f"{name}until lies before {name}since", path=f"$.{name}until")
+        return made
 
     def subjects(self, subjects: Collection[MemorySubject | str] | None) -> Collection[MemorySubject] | None:
         """Return subjects, which may be given as texts; None for all."""

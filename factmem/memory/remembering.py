@@ -28,7 +28,7 @@ from factmem.detection.utterances import CLOCK_STEP
 from factmem.detection.verbatim import Quoted, VerbatimDetector
 from factmem.error_hints import kind_of
 from factmem.errors import CapabilityError, InvalidDataError, RecordNotFoundError, StateConflictError
-from factmem.facts import Fact, MultipleFacts, SingleFact
+from factmem.facts import ClockTime, Fact, MultipleFacts, SingleFact
 from factmem.fold import by_record
 from factmem.legal_names import folded_keyword
 from factmem.memory.background import Remembered, Submission
@@ -343,7 +343,7 @@ class Rememberer(PipelinePart):
         Each without a time is later than the one before it, in whatever order they are read.
         """
         now, plain = self._context.said_now, all(isinstance(item, str | Message | Conversation) for item in what)
-        times = [now + place * CLOCK_STEP for place in range(len(what))]
+        times = [ClockTime.of(now + place * CLOCK_STEP) for place in range(len(what))]
         said = await off_loop(lambda: list(map(conversation_from, what, times)), 0 if plain else None)
         bare, words = await self.without_media(await self._dated_as_before(said, order), order)
         texts = [isinstance(item, str) for item in what]

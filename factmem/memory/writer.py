@@ -136,7 +136,7 @@ class Writer(ReadingPart):
         assertions = [assertion for assertion, _ in said]
         await self._check_alike(assertions)
         receipts = await self.append(assertions)
-        states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts)
+        states = await self.states_of_repeated(receipts) | await self._states_of_dated(receipts, assertions)
         return tuple(
             record_in(receipt.recorded, concept, states.get(receipt.recorded.id, receipt.recorded.assertion.state))
             for receipt, (_, concept) in zip(receipts, said, strict=True)
@@ -206,13 +206,18 @@ class Writer(ReadingPart):
             )
         return states
 
-    async def _states_of_dated(self, receipts: Iterable[Receipt]) -> dict[str, AssertionState]:
+    async def _states_of_dated(
+        self, receipts: Iterable[Receipt], said: Iterable[Assertion]
+    ) -> dict[str, AssertionState]:
         """Return the states, by id, of new assertions that are superseded at once: those of an earlier time.
 
         Only a time that somebody gave is looked at: what a clock dates is the newest of its record.
         """
-        joined = [receipt.recorded for receipt in receipts if receipt.joins]
-        dated = [it for it in joined if not isinstance(it.assertion.timestamp, ClockTime)]
+        dated = [
+            receipt.recorded
+            for receipt, it in zip(receipts, said, strict=True)
+            if receipt.joins and not isinstance(it.timestamp, ClockTime)
+        ]
         if not dated:
             return {}
         log = await self._backend.mirror.log(LogPart(record_ids={it.record_id for it in dated}, related=True))
@@ -419,7 +424,8 @@ class Writer(ReadingPart):
         if self._context.policies.future is FuturePolicy.CLAMP:
             return ClockTime.of(now)
         raise InvalidDataError(
-            "the fact's timestamp lies in the future: correct it, or set Policies(future=FuturePolicy.CLAMP)",
+            "the fact's timestamp lies in the future: correct it, open the memory with the clock of its world "
+            "(clock=), or set Policies(future=FuturePolicy.CLAMP)",
             path="$.timestamp",
         )
 

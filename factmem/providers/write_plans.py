@@ -24,6 +24,7 @@ from factmem.facts import ClockTime, Concept, FactType, utc
 from factmem.providers.sql_rows import NewRow
 from factmem.records import Assertion, AssertionState, LogEntry, Recorded, StateChange, Tombstone
 from factmem.shapes import Shape, accepts
+from factmem.validators import changed
 
 _Item: TypeAlias = Append | NewRow | StateRequest
 """A statement, as it was given or prepared for a database."""
@@ -223,6 +224,8 @@ class TrackIndex:
         id, own_record = ids(seq)
         record_id = self.joined_by(assertion) or own_record
         now = now_in(assertion.place.scope.tenant)
+        if isinstance(assertion.timestamp, ClockTime):  # what is recorded has its time: a plain one
+            assertion = changed(assertion, timestamp=assertion.timestamp.replace())
         recorded = Recorded(assertion=assertion, id=id, record_id=record_id, seq=seq, recorded_at=now)
         self.add(recorded)
         return recorded
@@ -252,7 +255,9 @@ class TrackIndex:
             try:
                 self._check_type(said)
             except ConceptConflictError as error:
-                raise ConceptConflictError(f"{request.assertion_id} cannot be accepted: {error}") from None
+                raise ConceptConflictError(
+                    f"{request.assertion_id} cannot be accepted: {error}, or reject it"
+                ) from None
         changed = StateChange(
             assertion_id=request.assertion_id,
             state=request.state,

@@ -49,6 +49,40 @@ def test_a_bad_row_is_named_and_fails_the_command_but_not_the_other_rows(cli: Co
     assert "quarantine list" in done.err
 
 
+@pytest.mark.parametrize("dry", [["--dry-run"], []], ids=["dry run", "import"])
+@pytest.mark.parametrize("trust", [["--trust"], []], ids=["trusted", "untrusted"])
+def test_rows_have_the_type_of_their_concept_in_the_store_or_are_refused(
+    cli: CommandLine, tmp_path: Path, dry: list[str], trust: list[str]
+) -> None:
+    cli.data("save", "weight_kg", "80.5", "--type", "float", "--subject", "user:anna")
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "keyword,value,type,subject,timestamp\n"
+        "weight_kg,82.4,,user:anna,2026-03-01\nweight_kg,79,,user:ben,2026-03-01\n"
+        "weight_kg,heavy,,user:anna,2026-03-02\nweight_kg,2026-03-03,date,user:anna,2026-03-03\n"
+    )
+    done = cli.run("--json", "import", "--from", "table", str(path), *trust, *dry)
+    report = json.loads(done.out)
+    assert (done.code, report["imported"], report["errors"]) == (1, 2, 2)
+    assert [problem["where"] for problem in report["problems"]] == ["line 4", "line 5"]
+    assert "column `type`" in report["problems"][1]["message"]
+    waiting = [] if dry or trust else [82.4, 79.0]
+    assert [it["value"] for it in cli.data("quarantine", "list")["records"]] == waiting
+    assert report["quarantined"] == len(waiting)
+
+
+def test_all_are_accepted_but_those_of_another_type_than_their_place(cli: CommandLine, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("keyword,value,timestamp\nseats,many,2026-03-01\ntown,Bern,2026-03-01\ntown,Genf,2026-03-02\n")
+    cli.data("import", "--from", "table", str(path))
+    cli.data("save", "seats", "12", "--type", "int")
+    done = cli.run("quarantine", "accept", "--all")
+    assert (done.code, done.out.count("accepted")) == (1, 2)
+    assert "or reject it" in " ".join(done.err.split())
+    (left,) = cli.data("quarantine", "list")["records"]
+    assert left["value"] == "many"
+
+
 def test_what_is_private_is_named_with_its_users(cli: CommandLine, tmp_path: Path) -> None:
     row = {"content": "A secret", "private": True, "source": "bo", "created_at": "2026-05-01T00:00:00"}
     path = tmp_path / "memories.jsonl"

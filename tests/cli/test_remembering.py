@@ -179,6 +179,16 @@ def test_a_class_is_filled_with_what_is_known(cli: CommandLine, classes: str) ->
     assert page.splitlines() == ["seats   120", 'stages  ["main"]', "owner   missing: the profile requires it"]
 
 
+def test_a_json_schema_is_filled_with_what_is_known(cli: CommandLine, tmp_path: Path) -> None:
+    cli.data("save", "born", "1990-02-03", "--type", "date")
+    cli.data("save", "trips", "2026-01-01T09:00:00+01:00", "--type", "datetime", "--multiple")
+    trips = {"type": "array", "items": {"type": "string", "format": "date-time"}}
+    properties = {"born": {"type": "string", "format": "date"}, "trips": trips}
+    (tmp_path / "person.json").write_text(json.dumps({"title": "Person", "properties": properties}))
+    output = cli.data("profile", str(tmp_path / "person.json"))
+    assert output["known"] == {"born": "1990-02-03", "trips": ["2026-01-01T08:00:00+00:00"]}
+
+
 def test_a_pydantic_model_is_a_profile_too(cli: CommandLine, classes: str) -> None:
     output = cli.data("profile", f"{classes}:Guest")
     assert (output["complete"], output["known"], output["unknown"]) == (True, {}, ["pet", "seats"])

@@ -120,6 +120,29 @@ async def test_a_lost_member_of_an_enum_is_named_anew(memory: Memory) -> None:
     assert not_none(await memory.load(plan, subject=USER)).value is Plan.BASIC
 
 
+@attrs.frozen
+class Pet:
+    name: str
+
+
+@attrs.frozen
+class GrownPet:
+    name: str
+    tame: bool = True
+
+
+async def test_values_of_before_a_class_gained_a_field_become_one_with_their_equals(memory: Memory) -> None:
+    old, pets = (Concept.multiple("pets", "Animals that they keep", cls) for cls in (Pet, GrownPet))
+    await memory.save(MultipleFacts(old, [Pet("Rex"), Pet("Tom")]))
+    await memory.save(MultipleFacts(pets, [GrownPet("Rex")]))
+    assert len(await memory.list_records()) == 3
+    assert (await memory.admin.convert(pets, pets)).revisions == 3
+    assert set(not_none(await memory.load(pets)).values) == {GrownPet("Rex"), GrownPet("Tom")}
+    assert len(await memory.list_records()) == 2
+    await memory.save(MultipleFacts(pets, [GrownPet("Tom")]))
+    assert len(await memory.list_records()) == 2
+
+
 async def test_a_concept_is_renamed_and_joins_facts_of_the_new_name(memory: Memory) -> None:
     animals = Concept.multiple("animals", "Animals that they keep")
     await memory.save(MultipleFacts(PETS, ("cat", "dog")), subject=USER)

@@ -277,6 +277,15 @@ EMPTY: list[Filters] = [
 ]
 
 
+@pytest.mark.parametrize("name", ["", "recorded_"])
+async def test_an_end_before_its_beginning_is_refused(name: str) -> None:
+    first, end = (dt.datetime(2026, 5, day, tzinfo=dt.UTC) for day in (2, 1))
+    filters: Any = {f"{name}since": first, f"{name}until": end}
+    async with Memory("memory:") as memory:
+        with pytest.raises(InvalidDataError, match=f"{name}until lies before {name}since"):
+            await memory.list_records(**filters)
+
+
 @pytest.mark.parametrize("filters", EMPTY, ids=lambda filters: next(iter(filters)))
 async def test_an_empty_list_keeps_nothing(filters: Filters) -> None:
     async with Memory("memory:") as memory:

@@ -364,6 +364,15 @@ async def test_a_profile_of_a_json_schema_is_a_dict(memory: Memory) -> None:
     }
 
 
+def test_a_dict_of_a_json_schema_has_its_facts() -> None:
+    schema = ProfileSchema.of(SCHEMA)
+    given = {"seats": 3, "tags": ["sea", "sun"], "leaves": "2026-05-01", "plan": {"x": 1}}
+    found = {fact.concept.keyword: fact.values for fact in schema.facts(given, BEGAN)}
+    assert found == {"seats": (3,), "tags": ("sea", "sun"), "leaves": (dt.date(2026, 5, 1),), "plan": ({"x": 1},)}
+    with pytest.raises(InvalidDataError, match=r"at \$\.leaves"):
+        schema.facts({"leaves": "May"}, BEGAN)
+
+
 def test_the_schema_of_a_pydantic_model_gives_the_same_concepts() -> None:
     def told(concepts: Any) -> list[Any]:
         return [(item.keyword, item.fact_type, item.description) for item in concepts]

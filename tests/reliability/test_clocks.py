@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
+import pickle
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from factmem import InMemoryProvider, Memory
+from factmem import InMemoryProvider, Memory, Message
 from factmem.facts import ClockTime, Concept, MultipleFacts, SingleFact
 from factmem.records import AssertionState, Recorded
 from factmem.testing import FakeClock, HashEmbedder
@@ -177,3 +180,40 @@ def test_a_fact_without_a_time_has_one_that_the_clock_gave() -> None:
     assert isinstance(fact.timestamp, ClockTime)
     assert repr(fact.timestamp).startswith("datetime.datetime(")
     assert not isinstance(SingleFact(CITY, "Bern", timestamp=NOON).timestamp, ClockTime)
+
+
+async def test_a_time_that_is_handed_out_or_computed_counts_as_given() -> None:
+    clock, day = FakeClock(NOON), dt.timedelta(days=1)
+    async with Memory("memory:", clock=clock, embedder=HashEmbedder()) as memory:
+        (today,) = await memory.save(SingleFact(CITY, "Bern"))
+        (heard,) = await memory.remember("The venue has 120 seats.")
+        loaded = not_none(await memory.load(CITY))
+        clock.advance(day)
+        for time in (today.timestamp, heard.timestamp, loaded.timestamp):
+            assert type(time) is dt.datetime
+        await memory.save(SingleFact(CITY, "Genf", timestamp=today.timestamp - day))
+        assert not_none(await memory.load(CITY)).value == "Bern"
+        (said,) = await memory.remember(Message(content="I had the flu.", timestamp=heard.timestamp - day))
+        assert said.timestamp == NOON - day
+        for record in reversed(await memory.history(CITY)):
+            await memory.save(record.fact, subject="copy")
+        assert not_none(await memory.load(CITY, subject="copy")).value == "Bern"
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [
+        lambda it: it - dt.timedelta(0),
+        lambda it: dt.timedelta(0) + it,
+        lambda it: it.replace(second=0),
+        lambda it: it.astimezone(dt.timezone(dt.timedelta(hours=1))),
+        copy.deepcopy,
+        lambda it: pickle.loads(pickle.dumps(it)),
+        lambda it: type(it).fromisoformat(it.isoformat()),
+    ],
+    ids=["difference", "sum", "replace", "astimezone", "copy", "pickle", "text"],
+)
+def test_what_is_computed_from_the_time_of_a_clock_is_a_plain_time(computed: Callable[[Any], dt.datetime]) -> None:
+    time = ClockTime.of(NOON)
+    assert computed(time) == NOON
+    assert type(computed(time)) is dt.datetime

@@ -139,6 +139,14 @@ def test_nothing_is_coerced(data: Any, value_type: str) -> None:
         decode_value(data, type_named(value_type, globals()))
 
 
+@pytest.mark.parametrize(
+    ("value", "value_type"), [(True, float), ([1.5, True], list[float]), ({"x": True}, dict[str, float])]
+)
+def test_a_boolean_is_no_number(value: Any, value_type: Any) -> None:
+    with pytest.raises(InvalidDataError, match="not a valid"):
+        encode_value(value, value_type)
+
+
 def test_a_whole_number_is_a_float() -> None:
     """JSON from elsewhere writes 1.0 as 1."""
     read = decode_value(1, float)
@@ -385,6 +393,9 @@ class Dog(pydantic.BaseModel):
     name: str
 
 
+Told: Any = Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]
+
+
 @attrs.frozen
 class Tent:
     name: str
@@ -411,6 +422,8 @@ class Size(enum.Enum):
         (float | int, [1, 1.0]),
         (list[dt.date] | dt.date, [[dt.date(2026, 1, 1)], dt.date(2026, 1, 1)]),
         (Cat | Dog, [Cat(name="Tom"), Dog(name="Tom")]),
+        (Told, [Cat(name="Tom"), Dog(name="Tom")]),
+        (Told | None, [None, Dog(name="Tom")]),
         (Room | Boat | str, [Room("hall"), Boat("Ada", 3), "neither"]),
         (Tent | Boat, [Tent("low"), Boat("Ada", 3)]),
         (dict[str, int] | int, [{"a": 1}, 1]),

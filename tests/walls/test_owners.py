@@ -130,6 +130,14 @@ async def test_a_user_imports_no_private_facts_of_another_one(trust: bool) -> No
         assert [record.value for record in await ann.list_records()] == ["ann's"]
 
 
+async def test_a_user_saves_nothing_as_another_ones() -> None:
+    async with Memory("memory:") as memory:
+        with pytest.raises(InvalidDataError, match="only the viewer's own private facts"):
+            await memory.for_user("ben").save(
+                SingleFact(Concept.single("city", "Town"), "Bern"), details=FactDetails(owner="anna")
+            )
+
+
 async def test_only_the_administration_of_an_organization_exports_the_private_facts_of_all_users() -> None:
     iban, provider, file = Concept.single("iban", "Bank account"), InMemoryProvider(), io.StringIO()
     async with Memory(provider, organization="globex") as other, Memory(provider, organization="acme") as memory:
