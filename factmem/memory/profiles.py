@@ -83,7 +83,7 @@ class ProfileField:
         empty = isinstance(value, Collection) and not isinstance(value, enum.Enum) and not len(value)
         if value is None or empty:
             return []
-        values = list(value) if self.gather else [value]
+        values: list[Any] = list(value) if self.gather else [value]
         try:
             if self.as_json:
                 values = [decode_value(item, self.concept.value_type) for item in values]

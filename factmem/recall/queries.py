@@ -491,9 +491,9 @@ class _Asking:
         begins = columns["begins"][: len(told)] & ~np.uint8(TELLS_NEWS)
         beside = ((told == Whom.RELATIVE) | (told == Whom.ANOTHER)) & (begins > 0)
         (rows,) = (beside & (columns["terms_count"][: len(told)] > begins + 2)).nonzero()
-        first = columns["terms_start"][rows] + begins[rows]
+        first = (columns["terms_start"][rows] + begins[rows]).astype(np.intp)
         mine, asked = (np.array([*terms], np.uint64) for terms in (_terms_in(MINE), self.query.owned))
-        first += among(columns.terms[first], mine)  # "my", where it is a term
+        first = first + among(columns.terms[first], mine)  # "my", where it is a term
         owned = np.zeros(len(told), np.bool_)
         owned[rows] = among(columns.terms[first + 1], asked) & ~among(columns.terms[first], asked)
         return owned

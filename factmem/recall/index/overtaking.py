@@ -82,8 +82,9 @@ class UpdateFinder:
         rows = np.flatnonzero(columns["talk"][first:]) + first
         wrong = rows[columns["corrects"][rows] != 0]
         of = np.concatenate([rows, wrong])
-        values = np.concatenate([columns["value"][rows], columns["corrects"][wrong]])
-        keys, of = self._with(values ^ columns["talk"][of], of)
+        said: NDArray[np.uint64] = np.concatenate([columns["value"][rows], columns["corrects"][wrong]])
+        said ^= columns["talk"][of]
+        keys, of = self._with(said, of)
         self._keys.append(key=keys[of >= first], row=of[of >= first])
         older, newer, _ = _distinct(*_in_order(columns, *_neighbours(keys, of, first, _RARE)))
         held = columns["corrects"][newer] == columns["value"][older]
