@@ -189,16 +189,16 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
     "words of a record alone": Mechanism(off=_constant(ALONE=1.0)),
     "speaker or subject named": Mechanism(off=_evidence(lead=None), code=(f"{_NAMING}:SubjectIndex.named",)),
     "names out of the meaning": Mechanism(
-        off=_set(memory__searches__less_named=lambda corpus, query, text, nameless: query),
+        off=_set(memory__recaller__less_named=lambda corpus, query, text, nameless: query),
         code=(f"{_QUERIES}:less_named", f"{_TEXT}.signs:capitalized", f"{_TEXT}.signs:nameless"),
     ),
     "times": Mechanism(
         off=_set(
-            memory__searches__times_and_rest=lambda text, now: ((), text), memory__searches__events_in=lambda *_: ()
+            memory__recaller__times_and_rest=lambda text, now: ((), text), memory__recaller__events_in=lambda *_: ()
         ),
         code=(f"{_TEXT}.times", "factmem.recall.events", f"{_SCORING}:closeness"),
     ),
-    "events": Mechanism(off=_set(memory__searches__events_in=lambda *_: ()), code=("factmem.recall.events",)),
+    "events": Mechanism(off=_set(memory__recaller__events_in=lambda *_: ()), code=("factmem.recall.events",)),
     "time as a term": Mechanism(off=_constant(TIMED=0.0)),
     "days later": Mechanism(off=_constant(LAG=1.0)),
     "kind of value": Mechanism(
@@ -220,7 +220,7 @@ MECHANISMS: Final[Mapping[str, Mechanism]] = {
         off=_evidence(misfit=None), code=(f"{_RANKING}:_misfit", f"{_TEXT}.signs:asks_for_assistant")
     ),
     "assistant asked for": Mechanism(
-        off=_set(memory__searches__read_query=lambda text: read_query(text) | {"asks_assistant": False}),
+        off=_set(memory__recaller__read_query=lambda text: read_query(text) | {"asks_assistant": False}),
         code=(f"{_TEXT}.signs:asks_for_assistant",),
     ),
     "says hardly anything": Mechanism(off=_evidence(little=None), code=(f"{_SCORING}:says_little",)),
