@@ -133,11 +133,13 @@ class ConceptConflictError(FactMemError, TypeError):
 
     Attributes:
         keyword: the keyword.
+        entry: the id of the entry in quarantine that cannot be accepted; empty for a save.
     """
 
-    def __init__(self, message: str, *, keyword: str = "") -> None:
+    def __init__(self, message: str, *, keyword: str = "", entry: str = "") -> None:
         super().__init__(message)
         self.keyword = keyword
+        self.entry = entry
 
 
 class RecordNotFoundError(FactMemError, LookupError):

@@ -140,9 +140,10 @@ def _telling(said: str) -> Telling:
     language = language_of(lowered)
     pieces = [lowered[start:end] for start, end in stated_spans(said, language)]
     count = sum(len(content_words(piece, language, _ENOUGH)) for piece in pieces)
-    alone, opening = says_enough(count, pieces, language), lowered[: language.start_of(lowered)]
-    corrects = count and language.finds("corrects", opening) and (not alone or _value(said))
-    return Telling(alone=alone, at_all=count > 0, corrects=bool(corrects))
+    alone, start = says_enough(count, pieces, language), language.start_of(lowered)
+    corrects = count > 0 and language.finds("corrects", lowered[:start]) is not None
+    corrects = corrects and (not alone or _is_behind_opening(said[start:], lowered[:start].rstrip(), language))
+    return Telling(alone=alone, at_all=count > 0, corrects=corrects)
 
 
 def asking(text: str) -> Asking | None:
@@ -154,7 +155,7 @@ def asking(text: str) -> Asking | None:
     language = language_of(asked)
     last = COLON.split(asked[slice(*clause_spans(asked, (0, len(asked)))[-1])])[-1]  # "Before I go on: do you smoke?"
     offers = language.finds("steps", last) and (language.finds("self", last) or language.finds("objects", last))
-    about = content_words(language.without("steps", asked), language, 1)
+    about = content_words(language.without("steps", asked) if offers else asked, language, 1)
     return Asking(about=bool(about), offers=bool(offers))
 
 
@@ -332,55 +333,14 @@ def contradicts(text: str, said: str) -> bool:
             return not units.isdisjoint(_units(other)) or (units == {""} and _units(other) != set())
         same = any(word.startswith(folded(first)) for word in words)  # "eine", "einen"
         return language.unspaced or any(map(_is_proper, behind if same else behind[:1]))
-    return denies(text, said)
+    clauses = [lowered[slice(*span)] for span in clause_spans(lowered, (0, len(lowered)))[1:]]
+    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in clauses)
 
 
-def denies(text: str, said: str) -> bool:
-    """Return whether a text denies a word of another, and says what is so: "a Mazda, not a Toyota", "not 4, but 5"."""
-    lowered, words = folded(text), words_of(folded(said))
-    language = language_of(f"{folded(said)} {lowered}")
-    first, *others = clause_spans(lowered, (0, len(lowered))) or [(0, 0)]
-    pieces = (lowered[slice(*span)] for span in ([first, *others] if _value(text) else others))
-    return any(language.opens("denies", it) and not content_of(it).isdisjoint(words) for it in pieces)
-
-
-def replaces(text: str, said: str) -> bool:
-    """Return whether a correction of another text is nothing but another value, of a kind that the other holds.
-
-    A figure replaces a figure, and a name a name. Behind "Sorry," or "Wait," other words may be anything.
-    """
-    if not (value := _value(text)) or value.rstrip().endswith(QUESTION_MARKS):
-        return False
-    lowered, other = folded(text), folded(said)
-    language = language_of(f"{other} {lowered}")
-    if _counts(folded(value), language):
-        return _counts(other, language)
-    if not words_of(language.without("excuses", lowered[: -len(value)])):
-        return False
-    return language.capitals or not names_and_figures(value) or bool(names_and_figures(said))
-
-
-def _counts(text: str, language: Language) -> bool:
-    return any(map(str.isdigit, text)) or language.finds("numbers", text) is not None
-
-
-def _value(text: str) -> str:
-    """Return what stands behind the opening of a correction, if it is nothing but a value.
-
-    "Dr Hurt." does in "No, Dr Hurt.", "Sorry, I meant Dr Hurt." and "Not Dr Hart, Dr Hurt."; nothing in "No pressure.".
-    """
-    lowered = folded(text)
-    language = language_of(lowered)
-    start, (first, *others) = language.start_of(lowered), clause_spans(lowered, (0, len(lowered))) or [(0, 0)]
-    opening = lowered[:start].rstrip()
-    if language.finds("corrects", opening):
-        if opening[-1:].isalnum() and (language.ends("denies", opening) or language.ends("nominal", opening)):
-            return ""
-    elif others and language.opens("denies", lowered[slice(*first)]):
-        start = others[0][0]
-    else:
-        return ""
-    return text[start:] if _is_value(text[start:], language) else ""
+def _is_behind_opening(text: str, opening: str, language: Language) -> bool:
+    """Return whether a value stands behind a folded opening: in "No, Dr Hurt.", but not in "No pressure."."""
+    parted = not opening[-1:].isalnum() or not (language.ends("denies", opening) or language.ends("nominal", opening))
+    return parted and _is_value(text, language)
 
 
 def _units(text: str) -> set[str]:

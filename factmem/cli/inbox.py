@@ -208,12 +208,12 @@ async def _decide(
 async def _accepted(
     quarantine: Quarantine, ids: Sequence[str], reason: str | None
 ) -> tuple[tuple[Change, ...], list[ConceptConflictError]]:
-    """Accept records; return the changes, and an error for each whose place holds another type."""
-    try:
-        return await quarantine.accept(*ids, reason=reason), []
-    except ConceptConflictError as error:
-        if len(ids) == 1:
-            return (), [error]
-    changes, refused = await _accepted(quarantine, ids[: len(ids) // 2], reason)
-    more, others = await _accepted(quarantine, ids[len(ids) // 2 :], reason)
-    return changes + more, refused + others
+    """Accept records in one transaction, without those whose place holds another type, which give an error each."""
+    left, refused = list(ids), list[ConceptConflictError]()
+    while left:
+        try:
+            return await quarantine.accept(*left, reason=reason), refused
+        except ConceptConflictError as error:
+            left.remove(error.entry)
+            refused.append(error)
+    return (), refused

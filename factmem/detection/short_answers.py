@@ -2,9 +2,9 @@
 
 "Yes, I am." tells something after "Are you vegetarian?", and "No, Braga." after "I moved to Porto.". Their own words do
 not show that. So every reply to a question tells something, unless it is a question itself, or the assistant only asks
-whether to go on. "No, it's a
-Mazda." corrects the assistant if that just spoke of the user's Toyota, else what the user said before. A correction
-that opens a conversation tells something too: the words that it corrects are of an earlier one.
+whether to go on. "No, it's a Mazda." corrects the assistant if that just spoke of the user's Toyota, else what the user
+said before. A correction that opens a conversation tells something too: the words that it corrects are of an earlier
+one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from factmem.detection.flags import flags_in
 from factmem.detection.redaction import redact
 from factmem.detection.standing_instructions import instructions_in
 from factmem.languages import content_of, folded, language_of, last_sentence
-from factmem.sentences import asking, contradicts, denies, is_about_listener, stated_spans, telling, tells
+from factmem.sentences import asking, contradicts, is_about_listener, stated_spans, telling, tells
 
 BEFORE: Final = 10
 """Number of messages before a short one that may say what it means."""
@@ -60,11 +60,11 @@ def meant(words: Evidence, before: Sequence[Turn]) -> Evidence:
         if _corrects(text, talk):
             return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True))
         talk = talk[:-1]
-    own = talk and talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
-    if instructions_in(text) or not (telling(text).corrects or (own and denies(text, talk[-1].text))):
+    if instructions_in(text) or not telling(text).corrects:
         return words
     if all(turn.origin is Origin.ASSISTANT for turn in talk):
         return attrs.evolve(words, corrects="")
+    own = talk[-1].origin is Origin.USER and talk[-1].speaker == words.speaker
     return attrs.evolve(words, corrects=_kept(talk[-1].text, whole=True)) if own and _tells(talk) else words
 
 
@@ -88,8 +88,9 @@ def _tells(talk: Sequence[Turn]) -> bool:
 def _answers(text: str, asked: str) -> bool:
     """Return whether a text answers a question.
 
-    A question that offers the assistant's work, as "Would you like me to continue?" does, is answered by a fragment
-    with content alone, and others by a text without content if they have a word with content.
+    An offer of the assistant's work with a matter of its own ("Would you like me to summarise the article?") is
+    answered by a fragment such as "The first part.". Any other question is answered by what tells something; by "Yes."
+    if it has a word with content.
     """
     question, told = asking(asked), telling(text)
     if question is None:

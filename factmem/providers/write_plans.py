@@ -256,7 +256,9 @@ class TrackIndex:
                 self._check_type(said)
             except ConceptConflictError as error:
                 raise ConceptConflictError(
-                    f"{request.assertion_id} cannot be accepted: {error}, or reject it"
+                    f"{request.assertion_id} cannot be accepted: {error}, or reject it",
+                    keyword=said.keyword,
+                    entry=request.assertion_id,
                 ) from None
         changed = StateChange(
             assertion_id=request.assertion_id,

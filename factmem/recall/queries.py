@@ -21,7 +21,7 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     ASKING,
     CALLING,
-    MINE,
+    MY,
     NAMING,
     Kind,
     Whom,
@@ -472,7 +472,7 @@ class _Asking:
 
         Where the query names somebody, what begins with the first person is, unless they speak, or are mentioned, in
         that conversation. Where the speaker asks for their own, what begins with a relative of theirs is; where for
-        "my dog", so is what begins with that of somebody else: "Tom's dog".
+        "my wife", so is what begins with "my brother's wife".
         """
         told, elsewhere = self.corpus.told_of, None
         if (self.people or self.strangers) and not self.query.asks_for_own:
@@ -486,14 +486,15 @@ class _Asking:
         return elsewhere
 
     def _owned_by_others(self) -> NDArray[np.bool_]:
-        """Return by row whether it begins with somebody else, and next with what the query calls the speaker's."""
+        """Return by row whether it begins with a relative, and next with what the query calls the speaker's."""
         columns, told = self.corpus.columns, self.corpus.told_of
         begins = columns["begins"][: len(told)] & ~np.uint8(TELLS_NEWS)
-        beside = ((told == Whom.RELATIVE) | (told == Whom.ANOTHER)) & (begins > 0)
-        (rows,) = (beside & (columns["terms_count"][: len(told)] > begins + 2)).nonzero()
+        (rows,) = (
+            (told == Whom.RELATIVE) & (begins > 0) & (columns["terms_count"][: len(told)] > begins + 2)
+        ).nonzero()
         first = (columns["terms_start"][rows] + begins[rows]).astype(np.intp)
-        mine, asked = (np.array([*terms], np.uint64) for terms in (_terms_in(MINE), self.query.owned))
-        first = first + among(columns.terms[first], mine)  # "my", where it is a term
+        my, asked = (np.array([*terms], np.uint64) for terms in (_terms_in(MY), self.query.owned))
+        first = np.where(among(columns.terms[first], my), first + 1, first)  # "my" is a term where it is no stop word
         owned = np.zeros(len(told), np.bool_)
         owned[rows] = among(columns.terms[first + 1], asked) & ~among(columns.terms[first], asked)
         return owned

@@ -348,6 +348,19 @@ _NEW_VECTORS: Final[_Written] = (
 )
 _FIRST_OUTLINES: Final = "INSERT INTO {schema}.meta VALUES ('outlines', %(version)s) ON CONFLICT (key) DO NOTHING"
 _GRAVES: Final = _inserted("tombstones", "seq bigint, checksum bigint, assertion_id bytea")
+_WRITTEN_IN_ORDER: Final = (
+    _NEW_TRACKS,
+    _CHANGED_TRACKS,
+    _NEW_HEADS,
+    _NEW_ASSERTIONS,
+    _NEW_STATES,
+    _JOINED,
+    _NEW_SHARED,
+    _NEW_OUTLINES,
+    _NEW_VECTORS,
+    _GRAVES,
+)
+"""Kinds of rows in the order in which they are written: some change, or are made of, those before them."""
 _IS_BURIED: Final = (
     "SELECT 1 FROM {schema}.tombstones WHERE tenant = %(tenant)s AND seq = %(seq)s AND checksum = %(checksum)s"
 )
@@ -572,7 +585,8 @@ class _Part:
     def row_steps(self) -> list[Step]:
         """Return the steps that write the rows alone."""
         name = bytes_of(self.tenant)
-        return [(sql, {"tenant": name, **_columns(names, rows)}) for (sql, names), rows in self._rows.items() if rows]
+        kinds = [kind for kind in _WRITTEN_IN_ORDER if self._rows[kind]]
+        return [(kind[0], {"tenant": name, **_columns(kind[1], self._rows[kind])}) for kind in kinds]
 
     def proof(self) -> list[Step]:
         """Return the steps that find out whether it was written; none if nothing was to be."""

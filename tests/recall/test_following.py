@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from factmem import Conversation, Memory, Message
+from factmem import Memory, Message
 from factmem.testing import FakeClock
 from tests.tables import each_case
 
@@ -92,41 +92,3 @@ async def test_a_retracted_statement_lifts_nothing_and_a_filter_changes_no_score
 async def test_parts_of_one_message_do_not_follow_each_other(memory: Memory) -> None:
     await memory.remember([Message(role="user", content=f"{TEACHER} {NEWS}")])
     assert all("newest" not in match.reasons for match in await memory.recall("Who's my Italian teacher?"))
-
-
-@pytest.mark.parametrize(
-    ("wrong", "right", "question"),
-    [
-        ("My dentist is Dr Hart.", "No, Dr Hurt.", "Who is my dentist?"),
-        ("My sister's wedding is on 3 July.", "Sorry, I meant 10 July.", "When is my sister's wedding?"),
-        ("The rent is 900 euros.", "No, 950 euros.", "How much is the rent?"),
-        ("My flight is on 4 May.", "Not 4 May, 14 May.", "When is my flight?"),
-        ("Mein Flug geht am 4. Mai.", "Nein, am 14. Mai.", "Wann geht mein Flug?"),
-        ("J'habite à Lyon.", "Pardon, je voulais dire Nice.", "Où est-ce que j'habite ?"),
-    ],
-)
-async def test_a_correction_stands_before_what_it_corrects_and_overtakes_it(
-    wrong: str, right: str, question: str, memory: Memory
-) -> None:
-    said = [Message(content=wrong), Message(content="OK.", role="assistant"), Message(content=right)]
-    await memory.remember(Conversation(id="monday", messages=said))
-    first, second, *_ = await memory.recall(question, assistant=False)
-    assert (first.record.value, second.record.value) == (right, wrong)
-    assert second.newer == first.record
-
-
-async def test_a_correction_overtakes_nothing_of_another_conversation_or_of_another_kind(memory: Memory) -> None:
-    for id, texts in {"monday": ["I moved to Porto.", "Sorry, typo."], "friday": ["I moved to Braga."]}.items():
-        await memory.remember(Conversation(id=id, messages=[Message(content=text) for text in texts]))
-    await memory.remember(Conversation(id="sunday", messages=[Message(content="No, Lisbon.")]))
-    found = await memory.recall("Where did I move to?")
-    assert {match.record.value for match in found if match.newer} <= {"I moved to Porto."}
-    assert "Sorry, typo." not in {match.newer.value for match in found if match.newer}
-
-
-async def test_a_statement_is_current_again_once_its_correction_is_forgotten(memory: Memory) -> None:
-    said = [Message(content="My dentist is Dr Hart."), Message(content="No, Dr Hurt.")]
-    await memory.remember(Conversation(id="monday", messages=said))
-    right, _ = await memory.recall("Who is my dentist?")
-    await memory.forget(right.record.id)
-    assert all(match.newer is None for match in await memory.recall("Who is my dentist?"))

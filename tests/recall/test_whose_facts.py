@@ -451,7 +451,7 @@ async def test_a_name_of_a_thing_or_a_place_is_no_person(said: str, question: st
 
 
 @each_case("theirs", "own", "question")
-async def test_what_is_said_to_be_somebody_elses_is_not_the_viewers_own(
+async def test_what_is_said_to_be_a_relatives_is_not_the_viewers_own(
     theirs: str, own: str, question: str, memory: Memory
 ) -> None:
     sam = memory.for_user("sam")
@@ -460,6 +460,15 @@ async def test_what_is_said_to_be_somebody_elses_is_not_the_viewers_own(
     found = await sam.recall(question)
     assert found[0].record.value == own
     assert {match.record.value: match.parts.other for match in found}[theirs] == 1
+
+
+@each_case("said", "question")
+async def test_words_for_things_before_the_noun_are_the_viewers_own(said: str, question: str, memory: Memory) -> None:
+    sam = memory.for_user("sam")
+    for text in (said, "I water the plants."):
+        await sam.remember(text)
+    found = await sam.recall(question)
+    assert (found[0].record.value, found[0].parts.other) == (said, 0)
 
 
 @pytest.mark.parametrize("question", ["Whose birthday is on 30 November?", "Who was born on November 30?"])
@@ -471,5 +480,8 @@ async def test_a_birthday_is_found_by_its_day_and_month(question: str) -> None:
             ("Uma", dt.date(1996, 8, 30)),
         ):
             await memory.save(SingleFact(BIRTHDAY, day), subject=f"user:{name}")
+        await memory.save(SingleFact(Concept.single("deadline", "When it is due", dt.date), dt.date(2024, 11, 30)))
         first = (await memory.recall(question))[0]
         assert (first.record.subject.individual_name, first.parts.dated) == ("Sven", 1)
+        due = (await memory.recall("What is due on 30 November 2025?"))[0]
+        assert (due.record.concept.keyword, due.parts.dated) == ("deadline", 0), "another year's day is another day"

@@ -21,7 +21,7 @@ from factmem.languages import (
     words_anywhere,
 )
 from factmem.own_words import own_words
-from factmem.sentences import asked_share, asking, replaces, stated_spans, telling, tells
+from factmem.sentences import asked_share, asking, stated_spans, telling, tells
 from factmem.toml_tables import table
 from tests.narrowing import not_none
 from tests.tables import cases, each_case, sections
@@ -146,16 +146,6 @@ def test_a_text_may_tell_something_as_an_answer_or_a_correction(text: str, told:
 def test_a_question_may_be_about_something_or_offer_an_assistants_work(text: str, asked: list[str]) -> None:
     assert {name for name, is_so in not_none(asking(text))._asdict().items() if is_so} == set(asked)
     assert asking("I drink tea.") is None
-
-
-@each_case("said", "text")
-def test_a_correction_may_hold_nothing_but_another_value(said: str, text: str) -> None:
-    assert replaces(text, said)
-
-
-@each_case("said", "text")
-def test_a_correction_may_hold_something_else_than_another_value(said: str, text: str) -> None:
-    assert not replaces(text, said)
 
 
 @pytest.mark.parametrize("text", CASES["what is to be remembered is told"])

@@ -22,7 +22,6 @@ import attrs
 from factmem.abc.outlines import Outline
 from factmem.details import Origin
 from factmem.facts import STATEMENT, FactType, microseconds
-from factmem.languages import sentence_spans
 from factmem.recall.text.analysis import analyse, indexed_terms, indexed_text, spaced, terms_of
 from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
@@ -35,14 +34,7 @@ from factmem.recall.text.signs import (
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
 from factmem.records import Assertion, AssertionState, Place
-from factmem.sentences import (
-    asked_share,
-    names_and_figures,
-    points_back,
-    replaces,
-    tells_of_change,
-    tells_of_now,
-)
+from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_now
 from factmem.text_caches import forgettable
 
 OUTLINE_VERSION: Final = 26
@@ -95,7 +87,6 @@ MATTER_TERMS: Final = 32
 MATTER_FIELDS: Final = (
     ("held", "<u8"),
     ("counted", "<u8"),
-    ("corrects", "<u8"),
     ("speaker", "<u4"),
     ("content", "<u4"),
     ("circumstance", "<u4"),
@@ -106,7 +97,6 @@ MATTER_FIELDS: Final = (
 )
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`.
 
-``corrects`` is the value of the statement that it corrects with another value; 0 for none.
 ``begins`` is the place of its first own word among its terms, behind those of its speaker, with TELLS_NEWS; 0 for what
 neither follows a statement nor is followed by one. ``names`` has a bit for each of its own words, from the first one
 on, that may be a name or holds a digit; see `factmem.sentences.names_and_figures`.
@@ -131,7 +121,7 @@ BODY_FIELDS: Final = (
 )
 """Fields of a body, as numpy types; ``tail`` is the length of the tail in bytes."""
 
-BODY: Final = struct.Struct("<qqdqqQBBBBQQQIIIBBBII")
+BODY: Final = struct.Struct("<qqdqqQBBBBQQIIIBBBII")
 
 _AT_ONCE: Final = 256
 """Number of assertions that a step takes, fewer than texts are kept as they were read."""
@@ -284,9 +274,17 @@ def _topics(keyword: str, description: str) -> tuple[str, ...]:
 
 
 def _days(said: Assertion, text: str) -> Iterable[str]:
-    """Return the days that an assertion names; those of a fact also without their years: a birthday comes again."""
+    """Return the days that an assertion names; that of a birthday also without its year, as it comes again."""
     days = days_in(text)
-    return days if said.is_statement else dict.fromkeys([*days, *[f"#{day[-len('05-14') :]}" for day in days]])
+    if said.is_statement or not _YEARLY.intersection(_topics(said.keyword, said.description)):
+        return days
+    return dict.fromkeys(
+        [*days, *[f"#{month_and_day}" for _, _, month_and_day in (day.partition("-") for day in days)]]
+    )
+
+
+_YEARLY: Final = {"#birth", "#anniversary"}
+"""Topics of what comes again each year."""
 
 
 def _flags(said: Assertion) -> int:
@@ -332,9 +330,9 @@ def _matter(said: Assertion, text: str, terms: Sequence[str], tells: int) -> tup
     """
     own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
-    news, corrects = (_news(text, terms, tells), _corrected(said)) if own else ((0, 0), 0)
+    news = _news(text, terms, tells) if own else (0, 0)
     if matter is None:
-        return 0, 0, corrects, 0, 0, 0, _NO_WORD, 0, *news
+        return 0, 0, 0, 0, 0, _NO_WORD, 0, *news
     speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
@@ -342,7 +340,6 @@ def _matter(said: Assertion, text: str, terms: Sequence[str], tells: int) -> tup
     return (
         0 if matter.held is None else _digest(f"held {speaker} {matter.held}".encode(errors=_LONE)),
         0 if matter.counted is None else _digest(f"counted {speaker} {matter.counted}".encode(errors=_LONE)),
-        corrects,
         number,
         sum([1 << places[term] for term in matter.content if term in places]),
         0 if matter.circumstance is None else _digest(matter.circumstance.encode(errors=_LONE)) & 0xFFFFFFFF,
@@ -350,18 +347,6 @@ def _matter(said: Assertion, text: str, terms: Sequence[str], tells: int) -> tup
         matter.mine,
         *news,
     )
-
-
-def _corrected(said: Assertion) -> int:
-    """Return the value of the statement, of one sentence, that a statement of the user corrects with another value."""
-    words = said.details.evidence[0] if said.details.evidence else None
-    if (
-        not (words and words.corrects and replaces(said.data, words.corrects))
-        or len(sentence_spans(words.corrects)) > 1
-    ):
-        return 0
-    meant = attrs.evolve(said.details, evidence=(attrs.evolve(words, corrects=None, day=None),))
-    return value_number(attrs.evolve(said, data=words.corrects, details=meant))
 
 
 def _news(text: str, terms: Sequence[str], tells: int) -> tuple[int, int]:

@@ -1,11 +1,10 @@
 """Pairs of statements of which the later one stands for the earlier one, found once when they enter the log.
 
 A statement may *overtake* an earlier one of the same place, owner and speaker, from another message, by the matter of
-both; see `factmem.recall.text.updates`. It also overtakes the one of its conversation that it corrects with another
-value. Or it may *follow* it: it tells of a change or of what is so now, with a name or a figure of its own, and holds a
-quarter of the earlier one's words, each of which hardly any statement before it holds. "Giulia has a baby, so I'm with
-Matteo now." follows "My teacher is Giulia."; "Giulia has a dog now." does not. What follows need not replace anything,
-and so hides and marks nothing.
+both; see `factmem.recall.text.updates`. Or it may *follow* it: it tells of a change or of what is so now, with a name
+or a figure of its own, and holds a quarter of the earlier one's words, each of which hardly any statement before it
+holds. "Giulia has a baby, so I'm with Matteo now." follows "My teacher is Giulia."; "Giulia has a dog now." does not.
+What follows need not replace anything, and so hides and marks nothing.
 
 A pair counts at any moment, for any caller, where both are current and visible; so nothing that is hidden shows.
 """
@@ -60,7 +59,6 @@ class UpdateFinder:
         first, self._done = self._done, len(columns)
         if first < self._done:
             self._find_overtaken(columns, first)
-            self._find_corrected(columns, first)
             self._find_followed(columns, first)
         found = (pairs.together("older", "newer") for pairs in (self._overtaken, self._followed))
         return Updates(*[Updated(*pairs) for pairs in found])
@@ -76,18 +74,6 @@ class UpdateFinder:
         matter = functools.cache(functools.partial(_matter, columns))
         pairs = zip(older.tolist(), newer.tolist(), strict=True)
         held = np.array([overtakes(matter(new), matter(old)) for old, new in pairs], np.bool_)
-        self._overtaken.append(older=older[held], newer=newer[held])
-
-    def _find_corrected(self, columns: Columns, first: int) -> None:
-        rows = np.flatnonzero(columns["talk"][first:]) + first
-        wrong = rows[columns["corrects"][rows] != 0]
-        of = np.concatenate([rows, wrong])
-        said: NDArray[np.uint64] = np.concatenate([columns["value"][rows], columns["corrects"][wrong]])
-        said ^= columns["talk"][of]
-        keys, of = self._with(said, of)
-        self._keys.append(key=keys[of >= first], row=of[of >= first])
-        older, newer, _ = _distinct(*_in_order(columns, *_neighbours(keys, of, first, _RARE)))
-        held = columns["corrects"][newer] == columns["value"][older]
         self._overtaken.append(older=older[held], newer=newer[held])
 
     def _find_followed(self, columns: Columns, first: int) -> None:

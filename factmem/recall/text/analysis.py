@@ -38,8 +38,7 @@ _SPACES: Final = "".join(char if char.isalnum() else " " for char in map(chr, ra
 
 _MAY_BE_WHOLE: Final = lazy_pattern(r"[\d+#]")
 _HINT: Final = lazy_pattern(r"\d[.,:/-]|-\d|\w(?:\+\+|#)")
-_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))|(?<![\d.,])\d{1,3}(?:\.\d{3}){1,2}(?![.,]?\d)")
-"""A comma of thousands, or a whole number with its full stops: "6.000"."""
+_THOUSANDS: Final = lazy_pattern(r"(?<=\d),(?=\d{3}(?!\d))")
 _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+-[^\W\d_]+)\b|\b(\w(?:\+\+|#))")
 """Numbers with parts, codes, and letters with a sign: their parts alone mean something else."""
 
@@ -68,7 +67,7 @@ def analyse(text: str) -> list[str]:
             text = pattern.sub(instead, text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
-        text = _THOUSANDS.sub(lambda found: found[0].strip(",").replace(".", ""), text)
+        text = _THOUSANDS.sub("", text)
         whole = [code.replace("-", "") or sign or _PART.sub(".", number) for number, code, sign in _WHOLE.findall(text)]
     if not text.isascii():
         words = _words_of_any_language(text)

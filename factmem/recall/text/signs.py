@@ -6,6 +6,7 @@ a value of that kind, or end with a question. `factmem.recall.scoring` weighs th
 
 from __future__ import annotations
 
+import calendar
 import enum
 import functools
 import itertools
@@ -55,17 +56,16 @@ REPLACED: Final = frozenset(f"{_TABLE['replaced']} {_TABLE['roles']}".split())
 _CALLED: Final = frozenset(_TABLE["called"].split())
 CALLING: Final[str] = f"name {_TABLE['called']}"
 """Words that stand before a name: "My name is Eva", "I am called Eva"."""
-MINE: Final[str] = _TABLE["mine"]
+MY: Final[str] = _TABLE["my"]
+_MY: Final = frozenset(MY.split())
 _FIRST_PERSON: Final = _I | _MINE
 _SEVERAL_OF_US: Final = frozenset(_TABLE["ours_too"].split())
 ASKING: Final[str] = _TABLE["asking"]
 NAMING: Final[str] = _TABLE["naming"]
 """Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _BEFORE_THINGS: Final = frozenset(_TABLE["before_things"].split())
-_CALENDAR: Final = frozenset(
-    word for name in ("months", "weekdays") for word in re.findall(r"\w+", table("time_words")["en"][name])
-)
-"""Names of months and weekdays, which English capitalizes."""
+_WEEKDAYS: Final = frozenset(name.lower() for name in calendar.day_name)
+"""English capitalizes them."""
 _SINGULAR: Final = _FIRST_PERSON - _SEVERAL_OF_US
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
@@ -226,7 +226,7 @@ def _names(query: str) -> list[str]:
     follows, of_thing = False, False
     kept = set(capitalized(query))
     for before, word in itertools.pairwise(query.split(" ")):
-        is_name = word in kept and not word.isupper() and word.partition("'")[0].strip("?.,!").lower() not in _CALENDAR
+        is_name = word in kept and not word.isupper() and word.strip("?.,!").lower() not in _WEEKDAYS
         of_thing = is_name and (before.lower() in _BEFORE_THINGS or (of_thing and before.isalpha()))
         is_name = is_name and not of_thing
         if is_name and follows:
@@ -255,7 +255,7 @@ def owned_terms(query: str) -> list[str]:
     words = [found[0].lower().replace("’", "'") for found in _WORD.finditer(query[:_LONGEST_LOOK])]
     owned: list[str] = []
     for at, word in enumerate(words):
-        if word in _MINE:
+        if word in _MY:
             behind = words[at + 1 : at + 3]
             owned += behind[:1] if relation("".join(behind[:1])) else behind
     return [] if any(word.endswith(("'s", "s'")) for word in owned) else analyse(" ".join(owned))

@@ -11,8 +11,11 @@ import psycopg
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
+from factmem import Concept, FactDetails, InMemoryProvider, Memory, MultipleFacts, Origin, SingleFact
+from factmem.errors import ConceptConflictError
 from factmem.store_findings import FindingKind
 from factmem.testing.conformance.samples import CITY, LANGUAGES, only, said
+from tests.narrowing import not_none
 from tests.postgres import connected, schema_of
 from tests.postgres_server import PostgresServer
 
@@ -106,3 +109,26 @@ def _rewritten(address: str) -> list[bool]:
             f"SELECT rewritten IS NOT NULL FROM {schema_of(address)}.erasures".encode()
         ).fetchall()
     return [found for (found,) in rows]
+
+
+async def test_what_was_accepted_keeps_its_type_in_a_copy_when_all_else_is_erased(address: str) -> None:
+    """In a part that begins with the acceptance of an earlier one's, the next is marked as soon as it is written."""
+    doubtful = FactDetails(origin=Origin.UNKNOWN)
+    age, texts = Concept.multiple("age", "Age", int), Concept.multiple("age", "Age")
+    async with InMemoryProvider() as source, Memory(source) as memory:
+        for fact in (SingleFact(CITY, "Bern"), MultipleFacts(age, [3])):
+            await memory.save(fact, details=doubtful)
+            (waiting,) = await memory.inbox.quarantine.list()
+            await memory.inbox.quarantine.accept(waiting.id)
+        await memory.save(MultipleFacts(age, [4]))
+        async with PostgresMemoryProvider(address) as copy:
+            await copy.begin_copy([None])
+            await copy.use_embedder(not_none(await source.embedder()), replace=False)
+            first = await source.log_part(None, 0, limit=1)
+            for part in (first, await source.log_part(None, first.until)):
+                await copy.put_log_part(None, part)
+            await copy.end_copy([None])
+            async with Memory(copy) as moved:
+                await moved.forget(*[record.id for record in await moved.list_records() if record.value == 4])
+                with pytest.raises(ConceptConflictError):
+                    await moved.save(MultipleFacts(texts, ["abc"]))
