@@ -88,9 +88,9 @@ def _tells(talk: Sequence[Turn]) -> bool:
 def _answers(text: str, asked: str) -> bool:
     """Return whether a text answers a question.
 
-    An offer of the assistant's work with a matter of its own ("Would you like me to summarise the article?") is
-    answered by a fragment such as "The first part.". Any other question is answered by what tells something; by "Yes."
-    if it has a word with content.
+    An offer of the assistant's work with a matter of its own ("Shall I translate the article?") is answered by a
+    fragment such as "The first part.". Any other question is answered by what tells something; by "Yes." if it has a
+    word with content.
     """
     question, told = asking(asked), telling(text)
     if question is None:
