@@ -20,8 +20,9 @@ from factmem.fold import by_record, deciding_order, states_of
 from factmem.importers.contract import SOURCE_ID, Dialogue, Entry, Found, Lost, Problem, Skipped
 from factmem.importers.systems import Reading
 from factmem.json_form import attributes
+from factmem.legal_names import folded_keyword
 from factmem.memory.facade import Memory, entries_of, withdraw
-from factmem.providers.write_plans import check_writable
+from factmem.providers.write_plans import TrackIndex, check_writable
 from factmem.recall import RecallFilter
 from factmem.recall.conditions import MetadataCondition, MetadataOperator
 from factmem.recall.index.selection import LogPart
@@ -97,8 +98,9 @@ async def move_in(
 
     Facts of the user and of the assistant are kept as theirs; those of unknown origin are quarantined. Conversations
     are ingested as `Memory.remember` does it, with the model of the memory if it has one. A text is read with the type
-    that its concept has in the store. A row that the memory refuses is reported and does not cost the others; so is
-    damage in the midst of a source.
+    that its concept has in the store: that of its own place, subject and owner binds, even if all facts there are
+    retracted; else that of the keyword elsewhere is used where the value fits it, and text otherwise. A row that the
+    memory refuses is reported and does not cost the others; so is damage in the midst of a source.
 
     ::
 
@@ -298,42 +300,58 @@ async def _following(
 class _Types:
     """The types of the concepts of rows: of each track that the store or an earlier row has, else of the keyword.
 
-    A store would take a row of another type into quarantine, and never let it out.
+    A store would take a row of another type than its track into quarantine, and never let it out. What never counted
+    there, such as quarantined facts, gives a track no type.
     """
 
     _memory: Memory
-    _of_keywords: dict[str, _Type | None] = attrs.field(factory=dict)
+    _of_keywords: dict[tuple[object, ...], _Type | None] = attrs.field(factory=dict)
     _of_tracks: dict[tuple[object, ...], _Type] = attrs.field(factory=dict)
 
     async def read(self, item: Found) -> Found:
         """Return an entry with the type of its concept; a problem for one that is not of that type."""
         if not isinstance(item, Entry) or (said := item.recorded.assertion).is_statement:
             return item
-        there = await self._of_track(said)
-        known = there or self._of_keywords[said.keyword]
+        of_keyword, track = await self._of_keyword(said), _where(item.recorded)
+        there = self._of_tracks.get(track) or self._of_tracks.get(_folded(track))
+        known = there or of_keyword
         if known is not None:
             try:
                 said = _of_type(said, *known)
             except ConceptConflictError as error:
                 if there is not None:
                     return Problem(item.where, error)
-        self._of_tracks.setdefault(said.track, (said.fact_type, said.shape))
+        self._of_tracks.setdefault(track, (said.fact_type, said.shape))
         return attrs.evolve(item, recorded=attrs.evolve(item.recorded, assertion=said))
 
-    async def _of_track(self, said: Assertion) -> _Type | None:
+    async def _of_keyword(self, said: Assertion) -> _Type | None:
+        """Return the newest type of a keyword that the owner of a row sees, and note the types of the owner's tracks.
+
+        They are read of the log: retracted and expired facts bind a track as well. For an owner, it is the log of one
+        subject: each of many owners sees all that is public.
+        """
         keyword, owner = said.keyword, said.details.owner
-        memory = self._memory if owner is None else self._memory.view(viewer=owner)
-        if keyword not in self._of_keywords:
-            found = await memory.list_records(concepts=[keyword], limit=1)
-            self._of_keywords[keyword] = next(((it.concept.fact_type, it.concept.shape) for it in found), None)
-        if said.track not in self._of_tracks and self._of_keywords[keyword] is not None:
-            place = said.place
-            for it in await memory.list_records(
-                concepts=[keyword], subject=place.subject, scope=place.scope, exact=True
-            ):
-                if it.details.owner == owner:
-                    self._of_tracks[said.track] = it.concept.fact_type, it.concept.shape
-        return self._of_tracks.get(said.track)
+        subject = None if owner is None else said.place.subject
+        key = keyword, owner, subject
+        if key not in self._of_keywords:
+            memory = self._memory if owner is None else self._memory.view(viewer=owner)
+            log = await entries_of(memory, LogPart(kept=RecallFilter(keywords=[keyword], subject=subject)))
+            index, newest = TrackIndex(), None
+            for entry in log:
+                index.add(entry)
+            for entry in log:
+                if isinstance(entry, Recorded) and (types := index.type_of(entry.assertion.track)) is not None:
+                    fact_type, shapes = types
+                    newest = fact_type, shapes[-1]  # each has to take all before it
+                    if entry.assertion.details.owner == owner:
+                        track = _where(entry)
+                        self._of_tracks.setdefault(track, newest)
+                        self._of_tracks.setdefault(_folded(track), newest)
+            if newest is None and subject is not None:
+                found = await memory.list_records(concepts=[keyword], limit=1)
+                newest = next(((it.concept.fact_type, it.concept.shape) for it in found), None)
+            self._of_keywords[key] = newest
+        return self._of_keywords[key]
 
 
 def _of_type(said: Assertion, fact_type: FactType, shape: Shape) -> Assertion:
@@ -364,6 +382,12 @@ def _of_type(said: Assertion, fact_type: FactType, shape: Shape) -> Assertion:
 def _where(entry: Recorded) -> tuple[object, ...]:
     """Return the track of an entry, whose tenant a source does not know."""
     return entry.assertion.track[1:]
+
+
+def _folded(track: tuple[object, ...]) -> tuple[object, ...]:
+    """Return what a track has in common with those of alike keywords."""
+    *place, keyword = track
+    return (tuple(place), folded_keyword(str(keyword)))
 
 
 def _as_said(entry: Recorded) -> tuple[object, ...]:

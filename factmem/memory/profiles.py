@@ -77,12 +77,14 @@ class ProfileField:
         """Return the fact of an instance's field; none for None, an empty text and an empty collection.
 
         Raises:
-            InvalidDataError: The value cannot be stored; its path begins with the field.
+            InvalidDataError: The value cannot be stored, or is no collection; its path begins with the field.
         """
         value = profile.get(self.attribute) if isinstance(profile, Mapping) else getattr(profile, self.attribute)
         empty = isinstance(value, Collection) and not isinstance(value, enum.Enum) and not len(value)
         if value is None or empty:
             return []
+        if self.gather and (isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable)):
+            raise InvalidDataError("the field has several values: give a list of them", path=f"$.{self.attribute}")
         values: list[Any] = list(value) if self.gather else [value]
         try:
             if self.as_json:

@@ -98,6 +98,44 @@ async def test_a_row_that_the_memory_refuses_costs_no_other_one(mover: Mover, tm
     assert type(report.problems[0].error).__name__ == "ConceptConflictError"
 
 
+@pytest.mark.parametrize("owners", [["bob", "alice"], ["alice", "bob"]])
+@pytest.mark.parametrize("value", ["32", "old"])
+async def test_the_type_of_a_private_place_binds_its_rows_in_any_order(
+    mover: Mover, tmp_path: Path, owners: list[str], value: str
+) -> None:
+    age = Concept.single("age", "", int)
+    await mover.memory.view(viewer="alice").save(SingleFact(age, 31, timestamp=DATED.replace(month=4)), private=True)
+    rows = [
+        {"value": value, "keyword": "age", "owner": owner, "timestamp": "2026-05-01", "origin": "user"}
+        for owner in owners
+    ]
+    report = await mover.move("table", lines(tmp_path / "rows.jsonl", rows), trust=True)
+    assert [problem.where for problem in report.problems] == (
+        [] if value == "32" else [f"line {owners.index('alice') + 1}"]
+    )
+    (alice,) = await mover.memory.view(viewer="alice").list_records()
+    (bob,) = await mover.memory.view(viewer="bob").list_records()
+    assert (alice.value, bob.value) == (32 if value == "32" else 31, value)
+
+
+async def test_a_retracted_fact_binds_the_type_of_its_place_alone(mover: Mover, tmp_path: Path) -> None:
+    (record,) = await mover.memory.save(SingleFact(Concept.single("age", "", int), 31), subject="sam")
+    await mover.memory.retract(record.id)
+    rows = [
+        {"value": value, "keyword": keyword, "subject": subject, "timestamp": "2026-05-01", "origin": "user"}
+        for subject, keyword, value in [
+            ("sam", "age", "old"),
+            ("sam", "Age", "old"),
+            ("sam", "age", "32"),
+            ("kim", "age", "old"),
+            ("lee", "age", "33"),
+        ]
+    ]
+    report = await mover.move("table", lines(tmp_path / "rows.jsonl", rows), trust=True)
+    assert [problem.where for problem in report.problems] == ["line 1", "line 2"]
+    assert {record.value for record in await mover.memory.list_records()} == {32, "old", 33}
+
+
 async def test_only_the_first_hundred_problems_are_kept(mover: Mover, tmp_path: Path) -> None:
     report = await mover.move("table", lines(tmp_path / "rows.jsonl", [{"value": "x", "scope": "//"}] * 150))
     assert (report.errors, len(report.problems)) == (150, 100)

@@ -373,6 +373,12 @@ def test_a_dict_of_a_json_schema_has_its_facts() -> None:
         schema.facts({"leaves": "May"}, BEGAN)
 
 
+@pytest.mark.parametrize("value", ["sea", {"a": 1}, 5])
+def test_what_is_no_list_is_not_taken_apart(value: Any) -> None:
+    with pytest.raises(InvalidDataError, match=r"give a list of them \(at \$\.tags\)"):
+        ProfileSchema.of(SCHEMA).facts({"tags": value}, BEGAN)
+
+
 def test_the_schema_of_a_pydantic_model_gives_the_same_concepts() -> None:
     def told(concepts: Any) -> list[Any]:
         return [(item.keyword, item.fact_type, item.description) for item in concepts]
