@@ -489,9 +489,8 @@ class _Asking:
         """Return by row whether it begins with a relative, and next with what the query calls the speaker's."""
         columns, told = self.corpus.columns, self.corpus.told_of
         begins = columns["begins"][: len(told)] & ~np.uint8(TELLS_NEWS)
-        (rows,) = (
-            (told == Whom.RELATIVE) & (begins > 0) & (columns["terms_count"][: len(told)] > begins + 2)
-        ).nonzero()
+        long_enough = columns["terms_count"][: len(told)] > begins + 2
+        (rows,) = ((told == Whom.RELATIVE) & (begins > 0) & long_enough).nonzero()
         first = (columns["terms_start"][rows] + begins[rows]).astype(np.intp)
         my, asked = (np.array([*terms], np.uint64) for terms in (_terms_in(MY), self.query.owned))
         first = np.where(among(columns.terms[first], my), first + 1, first)  # "my" is a term where it is no stop word

@@ -278,9 +278,7 @@ def _days(said: Assertion, text: str) -> Iterable[str]:
     days = days_in(text)
     if said.is_statement or not _YEARLY.intersection(_topics(said.keyword, said.description)):
         return days
-    return dict.fromkeys(
-        [*days, *[f"#{month_and_day}" for _, _, month_and_day in (day.partition("-") for day in days)]]
-    )
+    return dict.fromkeys([*days, *[f"#{day[-5:]}" for day in days]])  # "#1990-05-14" and "#05-14"
 
 
 _YEARLY: Final = {"#birth", "#anniversary"}
