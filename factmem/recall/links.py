@@ -308,9 +308,13 @@ class _Links:
         return sorted((path for path in found if other or self._left(path)), key=lambda path: -path.fit)[:_WIDTH]
 
     def _left(self, path: _Path) -> bool:
-        """Return whether words are left to ask of a path's end; the kind of a subject on it ("task") asks nothing."""
+        """Return whether words are left to ask of a path's end.
+
+        Neither the kind of a subject on it ("task") nor what its last link is described by asks anything: "Which
+        faction does Kim belong to?" asks for the faction that somebody belongs to.
+        """
         kinds = [spaced(name) for name, individual in (path.subject.key, *path.passed) if individual is not None]
-        asking = asking_words().union(analyse(" ".join(kinds)))
+        asking = asking_words().union(analyse(" ".join([*kinds, *_names(path.links[-1])])))
         return any(word.terms - asking for n, word in enumerate(self._words) if n not in path.taken)
 
     def _next(self, path: _Path) -> Iterator[_Path]:

@@ -183,3 +183,15 @@ async def test_a_link_is_the_answer_where_only_the_kind_of_its_subjects_is_left_
         followed = await memory.recall("What is the state of the tasks that c depends on?", limit=2)
     assert {match.record.value for match in found} == set(needed)
     assert {match.record.subject for match in followed} == set(needed)
+
+
+@each_case("question", "answer")
+async def test_a_link_is_the_answer_where_its_own_description_is_all_that_is_left_to_ask(
+    question: str, answer: str
+) -> None:
+    faction = Concept.single("faction", "The faction that the character belongs to", MemorySubject)
+    leader = Concept.single("leader", "Who leads the faction", MemorySubject)
+    async with Memory("memory:") as memory:
+        await memory.save(SingleFact(faction, MemorySubject("House Wolf")), subject="Kaelen")
+        await memory.save(SingleFact(leader, MemorySubject("Brandt")), subject="House Wolf")
+        assert str((await memory.recall(question))[0].record.value) == answer
