@@ -77,7 +77,8 @@ class ProfileField:
         """Return the fact of an instance's field; none for None, an empty text and an empty collection.
 
         Raises:
-            InvalidDataError: The value cannot be stored, or is no collection; its path begins with the field.
+            InvalidDataError: The value cannot be stored, or one stands where several are expected; its path begins with
+                the field.
         """
         value = profile.get(self.attribute) if isinstance(profile, Mapping) else getattr(profile, self.attribute)
         empty = isinstance(value, Collection) and not isinstance(value, enum.Enum) and not len(value)
