@@ -39,7 +39,7 @@ _NUMBERS_APART: Final = lazy_pattern("\\d+(?:[.,:]\\d+)*|[\u3400-\u9fff]|[^\\W\\
 _MOST_WORDS: Final = 16_384
 """Number of words of which is kept whether they say something."""
 
-_FIGURE_WITH_PARTS: Final = lazy_pattern(r"\d+(?:[.,:/-]\d+)+")
+_FIGURE_WITH_PARTS: Final = lazy_pattern(r"(?<!\d)\d+(?:[.,:/-]\d+)+")
 _LONGEST: Final = 1_000
 """Number of characters of a text that `tells` looks at."""
 
