@@ -494,7 +494,7 @@ class _Part:
 
     def append(self, row: NewRow, recorded: Recorded, meta: _Meta, *, joined: bool) -> None:
         """Write an assertion, with its vector, and with its outline if it is of the store's version."""
-        if recorded.assertion is not row.assertion:
+        if recorded.assertion != row.assertion:
             row = row.said_otherwise(recorded.assertion)
         seq, at = recorded.seq, recorded.recorded_at
         check = checksum(seq, recorded.id, recorded.record_id, at.isoformat(), row.partial_checksum)

@@ -709,7 +709,7 @@ class _Batch:
 
     def _write(self, row: NewRow, recorded: Recorded, *, joined: bool) -> None:
         said, seq = recorded.assertion, recorded.seq
-        if said is not row.assertion:
+        if said != row.assertion:
             row = row.said_otherwise(said)
         name, tenant = _track_name(row), row.tenant
         track = self._track(row)
