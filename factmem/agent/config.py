@@ -340,8 +340,15 @@ USER: Final = MemorySubject("user", "the person whom the agent talks with", prio
 
 _OF_MEMORY: Final = {
     "organization_name": "organization",
-    **{name: name for name in ("profiles", "model", "policies", "embedder", "embedder_timeout", "reranker")},
-    **{name: name for name in ("media_reader", "background", "observers")},
+    "profiles": "profiles",
+    "model": "model",
+    "policies": "policies",
+    "embedder": "embedder",
+    "embedder_timeout": "embedder_timeout",
+    "reranker": "reranker",
+    "media_reader": "media_reader",
+    "background": "background",
+    "observers": "observers",
 }
 """Settings that only a memory made from the config uses, and their names as arguments of `Memory`."""
 

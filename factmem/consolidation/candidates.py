@@ -23,6 +23,11 @@ Partition: TypeAlias = tuple[object, ...]
 Vector: TypeAlias = "NDArray[np.float32] | None"
 """An embedding of any length, or None."""
 
+_BLOCK: Final = 512
+"""Number of statements compared with all the others at a time."""
+
+_NUMBER: Final = re.compile(r"\d+")
+
 
 @attrs.frozen
 class CandidateAssertion:
@@ -136,12 +141,6 @@ class Directions:
         if not wanted.usable[0]:
             return unlike
         return np.where(self.usable, self.rows @ wanted.rows[0], unlike).astype(np.float32)
-
-
-_BLOCK: Final = 512
-"""Number of statements compared with all the others at a time."""
-
-_NUMBER: Final = re.compile(r"\d+")
 
 
 def duplicates_in(candidates: Sequence[CandidateAssertion], policy: ConsolidationPolicy) -> dict[int, int]:

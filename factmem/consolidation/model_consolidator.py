@@ -44,6 +44,10 @@ def _example(tag: str, new: str, known: Sequence[str], answer: str) -> WorkedExa
     return WorkedExample(content=document(*lines), answer=answer)
 
 
+def _as_it_is(text: str) -> str:
+    return text
+
+
 @attrs.frozen(kw_only=True)
 class InstructorConsolidator:
     """A `Consolidator` that asks a language model one question for each novelty.
@@ -58,7 +62,7 @@ class InstructorConsolidator:
     """
 
     model: LanguageModel = attrs.field(kw_only=False)
-    redact: Callable[[str], str] = str
+    redact: Callable[[str], str] = _as_it_is
 
     async def decide(self, novelty: Novelty) -> Verdicts:
         """See `factmem.abc.Consolidator.decide`."""

@@ -244,8 +244,9 @@ class _Life:
         self.accepted = recorded.assertion.counts(self.state)
 
     def began(self) -> AuditEntry:
-        said, otherwise = self.recorded.assertion, AuditAction.SET_ASIDE
-        action = AuditAction.RECORDED if self.state is AssertionState.ACTIVE else _ENTERED.get(self.state, otherwise)
+        said = self.recorded.assertion
+        actions = {AssertionState.ACTIVE: AuditAction.RECORDED, **_ENTERED}
+        action = actions.get(self.state, AuditAction.SET_ASIDE)
         return self._entry(action, self.recorded, said.actor, said.details.labels.get("reason"))
 
     def changed(self, change: StateChange) -> AuditEntry:
