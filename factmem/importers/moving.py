@@ -312,8 +312,8 @@ class _Types:
         """Return an entry with the type of its concept; a problem for one that is not of that type."""
         if not isinstance(item, Entry) or (said := item.recorded.assertion).is_statement:
             return item
-        of_keyword, track = await self._of_keyword(said), _where(item.recorded)
-        there = self._of_tracks.get(track) or self._of_tracks.get(_folded(track))
+        of_keyword, track = await self._of_keyword(said), _folded_track(item.recorded)
+        there = self._of_tracks.get(track)
         known = there or of_keyword
         if known is not None:
             try:
@@ -344,9 +344,7 @@ class _Types:
                     fact_type, shapes = types
                     newest = fact_type, shapes[-1]  # each has to take all before it
                     if entry.assertion.details.owner == owner:
-                        track = _where(entry)
-                        self._of_tracks.setdefault(track, newest)
-                        self._of_tracks.setdefault(_folded(track), newest)
+                        self._of_tracks.setdefault(_folded_track(entry), newest)
             if newest is None and subject is not None:
                 found = await memory.list_records(concepts=[keyword], limit=1)
                 newest = next(((it.concept.fact_type, it.concept.shape) for it in found), None)
@@ -384,10 +382,10 @@ def _where(entry: Recorded) -> tuple[object, ...]:
     return entry.assertion.track[1:]
 
 
-def _folded(track: tuple[object, ...]) -> tuple[object, ...]:
-    """Return what a track has in common with those of alike keywords."""
-    *place, keyword = track
-    return (tuple(place), folded_keyword(str(keyword)))
+def _folded_track(entry: Recorded) -> tuple[object, ...]:
+    """Return what the track of an entry has in common with those of alike keywords."""
+    *place, keyword = _where(entry)
+    return (*place, folded_keyword(str(keyword)))
 
 
 def _as_said(entry: Recorded) -> tuple[object, ...]:

@@ -15,9 +15,9 @@ from factmem.abc import Candidate, Detection, DetectionRequest
 from factmem.abc.detector import Conversation, DropReason
 from factmem.changes import ChangeKind
 from factmem.consolidation.policy import ConsolidationPolicy, Proposal
-from factmem.details import FactDetails
+from factmem.details import FactDetails, Origin
 from factmem.detection.utterances import utterances
-from factmem.errors import ModelUnavailableError
+from factmem.errors import ConceptConflictError, ModelUnavailableError
 from factmem.facts import STATEMENT
 from factmem.records import AssertionState
 from factmem.testing import ScriptedModel
@@ -546,3 +546,19 @@ async def test_a_wish_and_an_end_mean_only_the_value_that_is_known_when_they_are
                 dropped = [(await memory.remember(talk)).dropped for talk in apart]
         values = [record.value for record in await memory.list_records() if not record.is_statement]
         assert (values, sum(counts.get(DropReason.NOT_CURRENT, 0) for counts in dropped)) == (left, vain)
+
+
+async def test_an_entry_that_cannot_be_accepted_is_named_and_a_wish_is_carried_out_after_the_others() -> None:
+    phone, (age, ages) = PHONES[0], (Concept.single("age", "", kind) for kind in (int, str))
+    doubtful = FactDetails(origin=Origin.UNKNOWN)
+    async with opened(phone) as memory:
+        await memory.remember(said(WISH, 0))
+        await memory.save(age.fact([5], timestamp=NOON - dt.timedelta(hours=3)))
+        await memory.save(ages.fact(["five"], timestamp=NOON - dt.timedelta(hours=2)), details=doubtful)
+        await memory.save(phone.fact(["0171 5550199"], timestamp=NOON - dt.timedelta(hours=1)), details=doubtful)
+        waiting = {entry.value: entry.id for entry in await memory.inbox.quarantine.list()}
+        with pytest.raises(ConceptConflictError) as refused:
+            await memory.inbox.quarantine.accept(*waiting.values())
+        assert refused.value.entry == waiting.pop("five")
+        await memory.inbox.quarantine.accept(*waiting.values())
+        assert [record.value for record in await memory.list_records()] == [5]
