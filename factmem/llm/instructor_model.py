@@ -353,6 +353,7 @@ class InstructorModel:
             client = await to_thread.run_sync(self._endpoint.open, mode, abandon_on_cancel=True)  # imports take long
             client.on("completion:kwargs", cast("Any", _speak))
             client.on("completion:response", _hear)
+            client.on("completion:response", _fill_usage)
             clients[mode] = client
             self._clients.set(clients)
         return clients[mode]
@@ -376,6 +377,18 @@ def _hear(response: Any) -> None:
     if exchange is None or (status is None and not getattr(response, "choices", True)):
         return  # a chat completion without choices is the JSON of another address
     exchange.hear(Reply(said=text_of(response), ending=ending_of(response), usage=usage_of(response), status=status))
+
+
+def _fill_usage(response: Any) -> None:
+    """Give a chat completion without a usage one of zero tokens.
+
+    To see whether it is one of Anthropic's, instructor would import that package in the event loop, for seconds.
+    """
+    from openai.types import CompletionUsage
+    from openai.types.chat import ChatCompletion
+
+    if isinstance(response, ChatCompletion) and response.usage is None:
+        response.usage = CompletionUsage(completion_tokens=0, prompt_tokens=0, total_tokens=0)
 
 
 _KEY_VARIABLE: Final = "FACTMEM_MODEL_API_KEY"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import sys
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -139,6 +141,20 @@ async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
     assert error is None or error.__cause__ is error.__context__ is None
     assert CANARY not in caplog.text
     assert CANARY not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("answer", [_reported(429), Answer({"choices": []})], ids=["an error", "no choices"])
+async def test_a_response_without_a_usage_imports_no_other_vendor(
+    answer: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Anthropic's package takes seconds to import, and instructor would import it in the event loop."""
+    looked_up: list[str] = []
+    anthropic = ModuleType("anthropic.types")
+    monkeypatch.setattr(anthropic, "__getattr__", looked_up.append, raising=False)
+    monkeypatch.setitem(sys.modules, anthropic.__name__, anthropic)
+    with LoopbackOpenAIServer(answering(answer)) as server, pytest.raises(ModelError):
+        await asked_of(server.base_url).ask(PROMPT, Trip)
+    assert not looked_up
 
 
 async def test_an_error_in_a_successful_response_does_not_hide_the_next_one() -> None:
