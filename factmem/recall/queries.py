@@ -274,14 +274,13 @@ class AskedAbout:
         asking = _Asking(corpus=corpus, query=query, seen=seen, found=found, people=people, names=names)
         facts = asking.concepts() if len(seen.facts) or query.asks_for_own else None
         strangers = asking.strangers
-        relatives = frozenset(related for term in strangers if (related := query.people[term]) > 0)
         return cls(
             names=names,
             called=asking.called.take(asking.heads["person"], mode="clip") if people else None,
             facts=None if facts is None else (*facts, asking.others),
             strange=asking.facts & ~asking.holding(strangers) if strangers and facts else None,
             mentions=asking.mentions(),
-            kin=corpus.levels(relation_terms(relatives), seen.mask) if relatives else None,
+            kin=asking.kin,
             anybody=query.asks_whose or (query.asks_whom and not people),
             whose=query.asks_whose,
             so=query.asks_whom and not query.negated,
@@ -439,6 +438,12 @@ class _Asking:
         unknown = terms.keys() - self.names.keys() - set(viewer)
         return {number for number in unknown if not self._names_viewer(terms[number])}
 
+    @functools.cached_property
+    def kin(self) -> tuple[Hits, Hits, Hits] | None:
+        """See `AskedAbout.kin`."""
+        relatives = frozenset(related for term in self.strangers if (related := self.query.people[term]) > 0)
+        return self.corpus.levels(relation_terms(relatives), self.seen.mask) if relatives else None
+
     def _names_viewer(self, name: Term) -> bool:
         """Return whether a name is that of the viewer, by a fact such as `first_name` or by "My name is Eva"."""
         rows, columns = self.corpus.occurrences([name], self.seen).levels[0].rows, self.corpus.columns
@@ -472,7 +477,8 @@ class _Asking:
 
         Where the query names somebody, what begins with the first person is, unless they speak, or are mentioned, in
         that conversation. Where the speaker asks for their own, what begins with a relative of theirs is; where for
-        "my wife", so is what begins with "my brother's wife".
+        "my wife", so is what begins with "my brother's wife". Where it asks about a relative, what begins with one is,
+        unless it or a statement beside it holds a word for the relative asked about.
         """
         told, elsewhere = self.corpus.told_of, None
         if (self.people or self.strangers) and not self.query.asks_for_own:
@@ -480,6 +486,10 @@ class _Asking:
             elsewhere = ~(meant | self.facts) & (told == Whom.SPEAKER)
         elif self.query.asks_of_self:
             elsewhere = ~self.facts & (told == Whom.RELATIVE)
+        if self.kin is not None:
+            (rows,) = (~self.facts & (told == Whom.RELATIVE)).nonzero()
+            elsewhere = np.zeros(len(told), np.bool_) if elsewhere is None else elsewhere
+            elsewhere[rows] |= self.kin[1].among(rows)[0] == 0
         if self.query.owned and not self.people:
             owned = self._owned_by_others()
             elsewhere = owned if elsewhere is None else elsewhere | owned

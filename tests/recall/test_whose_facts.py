@@ -485,3 +485,20 @@ async def test_a_birthday_is_found_by_its_day_and_month(question: str) -> None:
         assert (first.record.subject.individual_name, first.parts.dated) == ("Sven", 1)
         due = (await memory.recall("What is due on 30 November 2025?"))[0]
         assert (due.record.concept.keyword, due.parts.dated) == ("deadline", 0), "another year's day is another day"
+
+
+@pytest.mark.parametrize(
+    ("of_another", "said", "question"),
+    [
+        ("My father's phone number is 111.", "You can call my mother on 222.", "What is my mother's phone number?"),
+        ("My brother works at the post office.", "The bank pays my sister well.", "Where does my sister work?"),
+        ("My uncle's birthday is on 3 May.", "We congratulate my aunt on 9 June.", "When is my aunt's birthday?"),
+    ],
+)
+async def test_what_begins_with_another_relative_stands_below_what_mentions_the_asked_one(
+    of_another: str, said: str, question: str, memory: Memory
+) -> None:
+    user = memory.for_user("lena")
+    for line in (of_another, said):
+        await user.remember(Message(content=line))
+    assert [match.record.value for match in await user.recall(question)] == [said, of_another]
