@@ -106,7 +106,7 @@ async def test_a_file_that_comes_or_goes_is_noticed(tmp_path: Path) -> None:
 async def test_changes_are_yielded_when_they_happen(tmp_path: Path) -> None:
     agents_md = on_disk(tmp_path, a="one")
     seen = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with contextlib.aclosing(agents_md.changes(interval=0.001)) as changes:
             async for text in changes:
                 seen.append(says(text))

@@ -137,7 +137,7 @@ async def test_a_memory_that_is_busy_or_not_open_yet_holds_up_no_loop() -> None:
 
     def hold_up() -> None:
         reached.set()
-        assert go_on.wait(10), "the loop of the agent was held up"
+        assert go_on.wait(60), "the loop of the agent was held up"
         reached.clear()
         go_on.clear()
 

@@ -101,7 +101,7 @@ def seen(pilot: Pilot[Any]) -> str:
 
 async def until(pilot: Pilot[Any], wanted: str | Callable[[], bool]) -> str:
     """Wait for a text on the screen, or for anything else; return the screen."""
-    given_up = time.monotonic() + 20
+    given_up = time.monotonic() + 60
     while True:
         await pilot.pause()
         screen = seen(pilot)

@@ -42,7 +42,7 @@ def serving(
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 def address_in(line: str) -> str:
@@ -59,7 +59,7 @@ def test_browse_prints_an_address_that_opens_the_pages_and_ends_at_ctrl_c(cli: C
             page = client.get(address_in(line))
             assert (page.status_code, "seats" in page.text) == (200, True)
             process.send_signal(signal.SIGINT)  # while a connection is open
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == "Ctrl-C ends it.\n"
 
@@ -68,7 +68,7 @@ def test_a_request_to_end_closes_the_store_as_well(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     with serving(cli) as (process, _):
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert sorted(path.name for path in cli.store.parent.iterdir() if "facts.db" in path.name) == ["facts.db"]
 
 

@@ -50,7 +50,7 @@ class Endpoint:
             return chat_answer("Very well.")
         self.questions += 1
         self.asked.set()
-        self.gate.wait(20)
+        self.gate.wait(60)
         document = next(said["content"] for said in reversed(request["messages"]) if said["role"] == "user")
         answer = answering(answer_to(str(document), wanted))(path, request)
         # A run may end in the middle of an answer that trickles: every other one does.
@@ -241,7 +241,7 @@ def test_no_turn_waits_for_the_memorys_question(host: Host, endpoint: Endpoint, 
 
     async def talk() -> None:
         await run("I live in Oslo.")
-        await asyncio.to_thread(endpoint.asked.wait, 20)
+        await asyncio.to_thread(endpoint.asked.wait, 60)
         await run("I live in Rome.")
         assert endpoint.questions > 0
         endpoint.gate.set()
@@ -261,7 +261,7 @@ def test_words_wait_for_the_next_run_if_the_loop_has_ended(host: Host, endpoint:
 
     async def talk_and_end() -> None:
         await run("I live in Oslo.")
-        await asyncio.to_thread(endpoint.asked.wait, 20)
+        await asyncio.to_thread(endpoint.asked.wait, 60)
 
     async def talk_again() -> None:
         with memory.run("alice", "tuesday"):
@@ -286,7 +286,7 @@ def test_closing_in_a_running_loop_leaves_the_words_to_the_next_process(
         memory = memory_with(model, tmp_path)
         run, _ = host.agent(memory, model)
         await run("I live in Oslo.")
-        await asyncio.to_thread(endpoint.asked.wait, 20)
+        await asyncio.to_thread(endpoint.asked.wait, 60)
         memory.close()
         endpoint.gate.set()
 

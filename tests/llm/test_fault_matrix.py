@@ -34,7 +34,7 @@ class Case:
 
     def costs(self, requests: int) -> bool:
         """Return whether a number of requests is right for the case."""
-        return requests == self.requests or (self.options.get("timeout", 10) < 1 and requests < self.requests)
+        return requests == self.requests or (self.options.get("timeout", 60) < 1 and requests < self.requests)
 
 
 def _right(requests: int, *answers: Said | Answer) -> Case:
@@ -90,7 +90,9 @@ UNANSWERED = {
     "slow trickle": _wrong(ModelUnavailableError, 1, attrs.evolve(chat_answer(RIGHT), drip=0.05), timeout=0.4),
     "429 for ever": _wrong(ModelUnavailableError, 2, error_answer(429, message=CANARY, retry_after="0.01")),
     "429 with a long Retry-After": _wrong(ModelUnavailableError, 1, error_answer(429, retry_after="3600")),
-    "429 beyond the time limit": _wrong(ModelUnavailableError, 1, error_answer(429, retry_after="20"), timeout=5.0),
+    "429 beyond the time limit": _wrong(
+        ModelUnavailableError, 1, error_answer(429, retry_after="99"), longest_wait=999.0
+    ),
     "out of quota": _wrong(ModelUnavailableError, 1, error_answer(429, message=CANARY, code="insufficient_quota")),
     "500 storm": _wrong(ModelUnavailableError, 2, error_answer(500, message=CANARY)),
     "503 that is not JSON": _wrong(ModelUnavailableError, 2, Answer(CANARY.encode(), status=503)),
