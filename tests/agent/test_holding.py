@@ -170,11 +170,6 @@ async def test_an_open_memory_is_used_on_its_own_loop(memory: Memory, agent: Age
         agent.for_run().load_blocking()
 
 
-async def test_a_function_may_make_the_memory() -> None:
-    async with own(lambda: Memory("memory:", embedder=HashEmbedder())) as agent:
-        assert "Oslo" in await remembered(agent)
-
-
 async def test_a_store_that_cannot_be_opened_raises_every_time() -> None:
     agent = own(lambda: Memory("no-such-provider:x"), loading=LOUD)
     for _ in range(2):

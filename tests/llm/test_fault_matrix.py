@@ -15,7 +15,6 @@ from tests.llm.canary import CANARY, PROMPT, RIGHT, Trip, asked_of, shown_by
 
 pytestmark = pytest.mark.slow
 
-MODES = ("JSON_SCHEMA", "TOOLS")
 _TEXT = f'{{"city": "{CANARY}", "seats": 4}}'
 _CUT_OFF = f'{{"city": "{CANARY}", "notes": [{{"city": "{CANARY}", "seats": 4}}, {{"ci'
 
@@ -76,7 +75,10 @@ ANSWERED = {
     "empty": _wrong(ModelAnswerError, 2, ""),
     "no text": _wrong(ModelAnswerError, 2, chat_answer(None)),
 }
-"""Answers of a model, each as a text and as the arguments of a call."""
+"""Answers of a model, as a text."""
+
+IN_CALLS = ("right", "two calls", "length limit in a call", "truncated", "wrong types", "refusal", "no text", "empty")
+"""Those that are given as the arguments of a call too; the rest of the way is the same."""
 
 UNANSWERED = {
     "429, then right": _right(2, error_answer(429, message=CANARY, retry_after="0.01"), RIGHT),
@@ -119,8 +121,8 @@ UNANSWERED = {
 @pytest.mark.parametrize(
     ("case", "mode"),
     [
-        *(pytest.param(case, mode, id=f"{name}-{mode}") for name, case in ANSWERED.items() for mode in MODES),
-        *(pytest.param(case, MODES[0], id=name) for name, case in UNANSWERED.items()),
+        *(pytest.param(case, "JSON_SCHEMA", id=name) for name, case in {**ANSWERED, **UNANSWERED}.items()),
+        *(pytest.param(ANSWERED[name], "TOOLS", id=f"{name}-TOOLS") for name in IN_CALLS),
     ],
 )
 async def test_a_misbehaving_model_gives_the_right_answer_or_a_typed_error(
