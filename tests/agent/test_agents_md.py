@@ -106,7 +106,7 @@ async def test_a_file_that_comes_or_goes_is_noticed(tmp_path: Path) -> None:
 async def test_changes_are_yielded_when_they_happen(tmp_path: Path) -> None:
     agents_md = on_disk(tmp_path, a="one")
     seen = []
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with contextlib.aclosing(agents_md.changes(interval=0.001)) as changes:
             async for text in changes:
                 seen.append(says(text))
@@ -211,10 +211,7 @@ async def test_links_are_followed_only_where_allowed(tmp_path: Path) -> None:
         await AgentsMd(["AGENTS.md"], tmp_path).read()
     assert failure.value.file == str(tmp_path / "AGENTS.md")
     assert says(await AgentsMd(["AGENTS.md"], tmp_path, follow_links=True).read()) == ["not for agents"]
-
-
-async def test_a_link_to_nowhere_is_an_error_and_not_a_missing_file(tmp_path: Path) -> None:
-    (tmp_path / "AGENTS.md").symlink_to("gone.md")
+    (tmp_path / "secret.md").unlink()  # a link to nowhere is not a missing file
     with pytest.raises(MemoryFileError, match="symbolic link"):
         await AgentsMd(["AGENTS.md"], tmp_path).read()
 

@@ -65,17 +65,6 @@ async def test_saving_changes_nothing_of_the_state() -> None:
         assert state == {"messages": [user("I live in Oslo. We booked 12 seats.")]}
 
 
-async def test_only_the_given_concepts_are_detected() -> None:
-    model = ScriptedModel(well)
-    async with memory_over(model) as memory:
-        assert await save_to_memory(plugin(memory), [CITY])({"messages": [user("I live in Oslo.")]}, ALICE) == {}
-        await memory.inbox.flush()
-    assert ("Where somebody lives" in model.prompts[0].content, "seats are booked" in model.prompts[0].content) == (
-        True,
-        False,
-    )
-
-
 async def test_a_node_may_wait_until_the_history_is_read() -> None:
     """The next run then finds the new fact; without waiting it is read in the background."""
     model = Gated()

@@ -283,6 +283,7 @@ async def test_a_statement_that_is_forgotten_is_kept_as_no_parsed_text() -> None
 
 # Short answers and corrections in the memory block: what they mean stands before them.
 
+CORRECTED: Final = CASES["what the user corrects of the assistants words"]
 TOLD = tuple[str | None, str | None, str | None]
 """The question before a statement, the statement that it corrects, and the statement itself."""
 
@@ -301,11 +302,8 @@ async def told_later(memory: Memory, *turns: str, asked: str = "What do you know
 
 
 @each_case("asked", "answer")
-@pytest.mark.parametrize("model", [None, ScriptedModel(finding({}))], ids=["without a model", "with one"])
-async def test_a_short_answer_is_rendered_with_its_question(
-    asked: str, answer: str, model: ScriptedModel | None
-) -> None:
-    async with memory_over(model, policies=Policies(), concepts=()) as memory:
+async def test_a_short_answer_is_rendered_with_its_question(asked: str, answer: str) -> None:
+    async with memory_over(policies=Policies(), concepts=()) as memory:
         assert await told_later(memory, "Hello!", asked, answer) == {(asked, None, answer)}
 
 
@@ -356,11 +354,16 @@ async def test_a_short_correction_is_rendered_with_what_it_corrects(wrong: str, 
         assert await told_later(memory, wrong, "OK.", right) == {(None, None, wrong), (None, wrong, right)}
 
 
-@pytest.mark.parametrize(("claim", "right"), CASES["what the user corrects of the assistants words"])
-@pytest.mark.parametrize("before", ["Can you tell me about my day?", "I need new tyres."])
-@pytest.mark.parametrize("asked", ["What do you know about me?", "What did you say about me?"])
+@pytest.mark.parametrize(
+    ("claim", "right", "before", "asked"),
+    [
+        *((*words, "Can you tell me about my day?", "What do you know about me?") for words in CORRECTED),
+        (*CORRECTED[0], "Can you tell me about my day?", "What did you say about me?"),
+        (*CORRECTED[0], "I need new tyres.", "What do you know about me?"),
+    ],
+)
 async def test_a_correction_of_the_assistant_is_rendered_with_its_claim_and_not_beside_it(
-    asked: str, before: str, claim: str, right: str
+    claim: str, right: str, before: str, asked: str
 ) -> None:
     async with memory_over(concepts=()) as memory:
         told = await told_later(memory, before, claim, right, asked=asked)

@@ -15,9 +15,9 @@ from factmem import STATEMENT, AgentMemory, InMemoryProvider, Memory, MemoryScop
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.detector import DropReason
 from factmem.agent import Loading, Saving
-from factmem.agent.config import USER, AgentMemoryConfig, FailurePolicy, Hooks, RunIdentity
+from factmem.agent.config import USER, FailurePolicy, Hooks, RunIdentity
 from factmem.agent.holders import SavedHistory
-from factmem.errors import InvalidDataError, InvalidNameError, ModelError, ProviderClosedError
+from factmem.errors import InvalidDataError, ModelError, ProviderClosedError
 from factmem.records import AssertionState
 from factmem.scopes import ScopeKind
 from factmem.testing import ScriptedModel
@@ -171,16 +171,6 @@ async def test_facts_are_saved_in_the_scope_of_the_policy(scope: Any, path: str,
     assert [str(record.scope) for record in await memory.list_records()] == [path]
 
 
-@pytest.mark.parametrize("scope", [ScopeKind.FEATURE, MemoryScope.product("other"), MemoryScope.CROSS_PRODUCT / "acme"])
-def test_a_scope_that_the_agent_takes_no_part_in_is_refused_when_it_is_set_up(scope: Any) -> None:
-    with pytest.raises(InvalidDataError):
-        plugin("memory:", saving=Saving(scope=scope))
-    with pytest.raises(InvalidDataError):
-        AgentMemoryConfig(cross_product=False)
-    with pytest.raises(InvalidNameError):
-        AgentMemoryConfig(agent_name=" ")
-
-
 async def test_the_same_session_of_two_users_is_two_conversations(memory: Memory, agent: AgentMemory) -> None:
     for name in ("alice", "bob"):
         await saved(agent, [LIVES], name, "s")
@@ -210,14 +200,6 @@ async def test_a_run_may_opt_out(agent: AgentMemory) -> None:
     identity = RunIdentity(save=False)
     with agent.run("alice"):
         assert await agent.save_facts_from_history([user("I have a bee.")], identity=identity) is None
-
-
-async def test_the_program_goes_before_the_host(agent: AgentMemory) -> None:
-    assert agent.for_run(RunIdentity(user_id="bob", session_id="s")).user.individual_name == "bob"
-    with agent.run("alice"):
-        run = agent.for_run(RunIdentity(user_id="bob", session_id="s"))
-        assert (run.user.individual_name, run.identity.session_id) == ("alice", "s")
-    assert agent.for_run().user == USER
 
 
 async def test_hooks_see_and_change_what_goes_in_and_out() -> None:

@@ -96,9 +96,10 @@ def test_the_names_of_an_agent_give_its_scopes_narrowest_first() -> None:
 
 @pytest.mark.parametrize("name", ["agent_name", "feature_name", "product_name", "organization_name"])
 def test_a_name_of_an_agent_is_legal(name: str) -> None:
-    settings: dict[str, Any] = {name: "a\nb"}
-    with pytest.raises(InvalidNameError, match=name):
-        AgentMemoryConfig(store="none:", **settings)
+    for wrong in ("a\nb", " "):
+        settings: dict[str, Any] = {name: wrong}
+        with pytest.raises(InvalidNameError, match=name):
+            AgentMemoryConfig(store="none:", **settings)
 
 
 def test_a_scope_to_save_in_is_a_path_as_well() -> None:

@@ -74,4 +74,4 @@ async def pages_of(store: Path, *words: str) -> AsyncIterator[str]:
         yield found[0]
     finally:
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 30) == 0
+        assert await asyncio.wait_for(process.wait(), 60) == 0

@@ -61,7 +61,7 @@ class Site:
 
     async def sees(self, text: str) -> None:
         """Wait until a text is on the page."""
-        await self.page.get_by_text(text).first.wait_for(timeout=20_000)
+        await self.page.get_by_text(text).first.wait_for(timeout=60_000)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ async def test_a_file_that_redirects_lets_the_browser_in(tmp_path: Path) -> None
     async with pages_of(tmp_path / "facts.db") as address, chromium() as browser:
         page = await browser.new_page()
         await page.goto(_redirect(tmp_path, address).as_uri())
-        await page.get_by_text("Recorded last").wait_for(timeout=20_000)
+        await page.get_by_text("Recorded last").wait_for(timeout=60_000)
         assert page.url == address.partition("?")[0]
 
 
@@ -126,7 +126,7 @@ async def test_pages_follow_another_process_and_leave_forms_alone(site: Site) ->
     await page.get_by_label("Value").fill("half typed")
     async with Memory(f"sqlite-vec:{site.store}", actor="another process") as memory:
         await memory.save(SingleFact(SEATS, 555), subject=MAYA, scope="/product/fair")
-    await page.locator("h1", has_text="555").wait_for(timeout=20_000)
+    await page.locator("h1", has_text="555").wait_for(timeout=60_000)
     assert await page.get_by_label("Value").input_value() == "half typed"
     assert await page.locator(".trail").get_by_text("another process").count() == 1
 

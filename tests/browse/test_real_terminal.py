@@ -44,7 +44,7 @@ class Terminal:
     def tmux(self, *words: str) -> str:
         """Run a command of tmux and return its output."""
         command = ["tmux", "-f", "/dev/null", "-S", str(self.socket), *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
     def keys(self, *keys: str) -> None:
         """Press keys."""

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def serving(
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGINT)
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 def address_in(line: str) -> str:
@@ -59,7 +60,7 @@ def test_browse_prints_an_address_that_opens_the_pages_and_ends_at_ctrl_c(cli: C
             page = client.get(address_in(line))
             assert (page.status_code, "seats" in page.text) == (200, True)
             process.send_signal(signal.SIGINT)  # while a connection is open
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == "Ctrl-C ends it.\n"
 
@@ -68,7 +69,7 @@ def test_a_request_to_end_closes_the_store_as_well(cli: CommandLine) -> None:
     cli.data("save", "seats", "120")
     with serving(cli) as (process, _):
         process.terminate()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=60) == 0
     assert sorted(path.name for path in cli.store.parent.iterdir() if "facts.db" in path.name) == ["facts.db"]
 
 
@@ -79,17 +80,16 @@ def test_browse_confines_what_is_seen_and_changed(cli: CommandLine) -> None:
     words = ("--scope", "/product/fair", "--subject", "user:maya", "--read-only")
     with serving(cli, *words, before=("--viewer", "maya")) as (_, line), httpx.Client(follow_redirects=True) as client:
         page = client.get(address_in(line)).text
-        assert [word for word in ("Oslo", "hamster") if word in page] == []
+        assert [word for word in ("Oslo", "hamster", "did you mean") if word in page] == []
         assert [word for word in ("seats", "as <b>maya</b>", "/product/fair", "read-only") if word not in page] == []
 
 
 def test_a_misspelt_scope_is_said_on_the_first_page(cli: CommandLine) -> None:
     cli.data("save", "seats", "120", "--scope", "/product/fair")
-    for scope, said in (("/prodct/fair", True), ("/product", False)):
-        with serving(cli, "--scope", scope) as (_, line), httpx.Client(follow_redirects=True) as client:
-            page = client.get(address_in(line)).text
-            assert ("no record is in /prodct/fair: did you mean /product/fair?" in page) is said
-            assert ("seats" in page) is not said
+    with serving(cli, "--scope", "/prodct/fair") as (_, line), httpx.Client(follow_redirects=True) as client:
+        page = client.get(address_in(line)).text
+    assert "no record is in /prodct/fair: did you mean /product/fair?" in page
+    assert "seats" not in page
 
 
 def test_browse_as_json_prints_the_address_and_nothing_else(cli: CommandLine) -> None:
@@ -128,9 +128,8 @@ def test_a_browser_is_given_a_private_file_that_redirects_and_no_token(cli: Comm
 
 
 def test_a_taken_port_is_a_sentence(cli: CommandLine) -> None:
-    with serving(cli, "--no-open") as (_, line):
-        port = re.findall(r":(\d+)/", address_in(line))[0]
-        error = cli.error("browse", "--web", "--port", port)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        error = cli.error("browse", "--web", "--port", str(taken.getsockname()[1]))
     assert error["type"] == "StoreUnavailableError"
     assert "name another" in error["message"]
 
@@ -159,7 +158,5 @@ def test_a_missing_package_gives_the_command_to_install_it(cli: CommandLine, pac
 def test_the_terminal_browser_needs_a_terminal_and_takes_no_options_of_the_web_page(cli: CommandLine) -> None:
     assert cli.error("browse")["message"] == "the browser needs a terminal: run it in one, or use --web"
     for words in (["--port", "8000"], ["--no-open"]):
-        command = [sys.executable, "-m", "factmem", "--store", str(cli.store), "browse", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert done.returncode == 2
-        assert "add --web" in done.stderr
+        done = cli.run("browse", *words)
+        assert (done.code, "add --web" in done.err) == (2, True)

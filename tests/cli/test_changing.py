@@ -178,16 +178,6 @@ def test_what_another_viewer_keeps_is_not_forgotten(cli: CommandLine) -> None:
     assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
 
 
-def test_what_was_retracted_is_brought_back_by_undo(cli: CommandLine) -> None:
-    (record,) = cli.data("save", "seats", "80")
-    (change,) = cli.data("retract", record["id"], "--reason", "a typo")
-    assert (change["kind"], change["record"]["id"]) == ("deleted", record["id"])
-    assert cli.error("load", "seats")["type"] == "RecordNotFoundError"
-    assert [item["state"] for item in cli.data("history", "seats")] == ["retracted"]
-    cli.data("undo", record["id"])
-    assert cli.data("load", "seats")["value"] == "80"
-
-
 def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
     assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
     unknown = cli.error("undo", "nothing")

@@ -142,24 +142,3 @@ def test_to_koog_and_back(cli: CommandLine, tmp_path: Path, encrypted: bool, mon
 def test_a_key_is_for_koog_alone(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KOOG_KEY", "x")
     assert "for --to koog" in cli.error("export", str(tmp_path / "x.jsonl"), "--key-env", "KOOG_KEY")["message"]
-
-
-def test_the_own_format_is_the_default(cli: CommandLine, tmp_path: Path) -> None:
-    cli.data("import", "--from", "table", TABLE)
-    file = tmp_path / "export.jsonl"
-    cli.data("export", str(file))
-    assert json.loads(file.read_text().splitlines()[0])["kind"] == "factmem-export"
-    other = type(cli)(tmp_path / "other.db")
-    assert other.data("import", str(file), "--trust")["imported"] == 5
-    assert other.data("import", "--from", "factmem", str(file))["imported"] == 0
-
-
-def test_what_an_import_leaves_in_quarantine_names_the_option_that_trusts_the_file(
-    cli: CommandLine, tmp_path: Path
-) -> None:
-    cli.data("remember", "I like tea.")
-    file = tmp_path / "facts.jsonl"
-    assert cli.run("export", str(file)).code == 0
-    err = cli.run("--store", str(tmp_path / "other.db"), "import", str(file)).err
-    assert "again with --trust if" in err
-    assert "trust=True" not in err

@@ -63,7 +63,10 @@ def test_show_returns_a_record_with_its_revisions_and_its_trail(cli: CommandLine
 
 def test_show_finds_retracted_and_quarantined_records(cli: CommandLine, tmp_path: Path) -> None:
     retracted = saved(cli, "city", "Oslo")
-    cli.data("retract", retracted, "--reason", "moved away")
+    (change,) = cli.data("retract", retracted, "--reason", "moved away")
+    assert (change["kind"], change["record"]["id"]) == ("deleted", retracted)
+    assert cli.error("load", "city")["type"] == "RecordNotFoundError"
+    assert [item["state"] for item in cli.data("history", "city")] == ["retracted"]
     found = cli.data("show", retracted)
     assert (found["record"]["value"], found["trail"][-1]["reason"]) == ("Oslo", "moved away")
     page = tmp_path / "page.jsonl"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from factmem.abc.topics import EXPLICIT_INSTRUCTIONS, MANAGED_TOPICS
-from factmem.testing.chat_answers import Said, answering, chat_answer
+from factmem.testing.chat_answers import Said, answering
 from factmem.testing.openai_server import LoopbackOpenAIServer
 from tests.tables import each_case
 
@@ -180,15 +180,6 @@ def test_a_bad_file_is_reported_and_the_others_are_read(
     summary = json.loads(done.out)
     assert (done.code, summary["created"], [file["failed"] for file in summary["files"]]) == (1, 2, [True, False])
     assert "bad.json" in json.loads(done.err)["error"]["message"]
-
-
-def test_a_refusal_keeps_the_words_and_says_what_to_do(cli: CommandLine, talk: Talk) -> None:
-    with LoopbackOpenAIServer(answering(chat_answer(None, refusal="I can't."))) as server:
-        done = cli.run("--model", at(server), "ingest", str(talk("The venue has 120 seats.")))
-    assert done.code == 1
-    assert "1 conversation could not be read: the language model refused to answer" in done.err
-    assert "dead-letters retry" in done.err
-    assert [match["record"]["value"] for match in cli.matches("venue")] == ["The venue has 120 seats."]
 
 
 def test_without_the_extra_for_models_the_command_that_installs_it_is_shown_and_nothing_is_written(

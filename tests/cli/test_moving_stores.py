@@ -180,14 +180,12 @@ async def _is_unfinished_or_empty(address: str) -> bool:
 @needs_mounts
 @pytest.mark.parametrize("store", STORES, ids=str)
 def test_a_full_disk_breaks_a_move_off_and_room_lets_it_go_on(
-    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: DurableStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, filled: Path
 ) -> None:
     for name, value in store.environment.items():
         monkeypatch.setenv(name, value)
-    source = CommandLine(tmp_path / "source.db")
-    address = f"sqlite-vec:{source.store}"
-    anyio.run(_fill, address, 6_000)
-    with small_disk(tmp_path / "disk", 1024) as disk:
+    source, address = CommandLine(filled), f"sqlite-vec:{filled}"
+    with small_disk(tmp_path / "disk", 512) as disk:
         target = store.address(disk / "target")
         error = source.error("move", address, target)
         assert error["type"] == "StoreUnavailableError"

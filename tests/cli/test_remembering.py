@@ -106,6 +106,7 @@ def test_a_text_that_nobody_could_read_is_kept_all_the_same(cli: CommandLine, no
     done = cli.run("--model", nobody, "remember", SAID)
     assert (done.code, f"created  {SAID}" in done.out) == (1, True)
     assert "1 text could not be read: the language model cannot be reached" in done.err
+    assert "is its address right? The words are kept" in done.err
     assert f"factmem --store {cli.store} --model '{nobody}' dead-letters retry" in done.err
     assert len(cli.matches("venue")) == 1
 
@@ -282,7 +283,9 @@ def test_the_reason_of_a_dead_letter_is_in_the_terms_of_the_command_line(cli: Co
 
 def test_a_dead_letter_may_be_let_stand(cli: CommandLine, talk: Talk) -> None:
     with LoopbackOpenAIServer(answering(chat_answer(None, refusal="No."))) as server:
-        cli.run("--model", at(server), "ingest", str(talk(SAID)))
+        done = cli.run("--model", at(server), "ingest", str(talk(SAID)))
+    assert (done.code, "dead-letters retry" in done.err) == (1, True)
+    assert "1 conversation could not be read: the language model refused to answer" in done.err
     (letter,) = cli.data("dead-letters", "list")
     assert f"id {short_id(letter['id'])}" in cli.run("dead-letters", "list").out
     assert cli.data("dead-letters", "dismiss", letter["id"]) == {"dismissed": 1}

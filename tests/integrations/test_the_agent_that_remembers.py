@@ -173,8 +173,7 @@ async def test_each_request_has_one_block_of_what_is_known_now_and_each_word_is_
     assert {item.conversation_id for record in records for item in record.evidence} == {"monday"}
 
 
-@pytest.mark.parametrize("load", [True, False])
-@pytest.mark.parametrize("save", [True, False])
+@pytest.mark.parametrize(("load", "save"), [(True, False), (False, True)])
 @pytest.mark.parametrize("host", [host for host in HOSTS if host not in NAMED_BY_THE_PROGRAM])
 async def test_the_program_says_for_whom_a_run_loads_and_saves(
     converse: Converse, store: InMemoryProvider, load: bool, save: bool

@@ -33,8 +33,8 @@ PROMPT = Prompt(
 
 
 def asked_of(base_url: str, **options: Any) -> InstructorModel:
-    """Return a model with tight limits: two answers, one retry, no pause."""
-    limits: dict[str, Any] = {"timeout": 10.0, "tries": 2, "retries": 1, "pause": 0.0, "api_key": "key"}
+    """Return a model with tight limits: two answers, one retry, no pause; time enough for a busy machine."""
+    limits: dict[str, Any] = {"timeout": 60.0, "tries": 2, "retries": 1, "pause": 0.0, "api_key": "key"}
     return InstructorModel("loopback", base_url=base_url, **{**limits, **options})
 
 

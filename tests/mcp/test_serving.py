@@ -52,7 +52,7 @@ def over_http(store: Path, *options: str, token: str = "") -> Iterator[str]:
             yield process.stderr.readline().partition(" at ")[2].strip()
         finally:
             process.send_signal(signal.SIGTERM)
-            process.wait(20)
+            process.wait(60)
 
 
 async def test_two_processes_over_stdio_share_a_store_and_the_later_one_reads_it(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_an_interrupt_ends_a_server_that_waits_for_its_client(tmp_path: Pa
         await process.stdin.send(hello)
         await process.stdout.receive()
         process.send_signal(signal.SIGINT)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             assert await process.wait() != 0
 
 

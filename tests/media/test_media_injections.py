@@ -88,27 +88,17 @@ async def test_an_injection_by_a_medium_is_never_believed(injection: str, carrie
 
 @pytest.mark.parametrize("injection", INJECTIONS)
 async def test_an_injection_in_what_the_user_points_to_takes_nothing_from_the_user(injection: str) -> None:
-    """The user's words stay, and so does what was found in them: a medium that they point to is still not the user."""
-    async with reading(INJECTIONS[injection]) as (memory, _):
+    """A medium that they point to is still not the user: orders in it wait, and reach no model."""
+    text, letter = INJECTIONS[injection], "This is my letter."
+    async with reading(text) as (memory, model):
         known = {record.id for record in await memory.list_records()}
-        await memory.remember(
-            Message(content="This is my letter.", id="m1", media=[Medium(PNG, "image/png")]), subject=USER
-        )
+        await memory.remember(Message(content=letter, id="m1", media=[Medium(PNG, "image/png")]), subject=USER)
         records = await memory.list_records()
         assert known <= {record.id for record in records}
         assert await city(memory) == "Oslo"
-    added = [record for record in records if record.id not in known and record.value != "This is my letter."]
+        if injection in FLAGGED:
+            assert {record.value for record in records} == {"I live in Oslo.", "Oslo", letter}
+            assert [record.value for record in await memory.inbox.quarantine.list()] == [text]
+            assert not any(text in html.unescape(prompt.content) for prompt in model.prompts)
+    added = [record for record in records if record.id not in known and record.value != letter]
     assert {record.details.origin for record in added} <= {Origin.DOCUMENT}
-
-
-@pytest.mark.parametrize("injection", FLAGGED)
-async def test_orders_in_a_medium_wait_and_reach_no_model_even_if_the_user_points_to_it(injection: str) -> None:
-    async with reading(INJECTIONS[injection]) as (memory, model):
-        await memory.remember(Message(content="This is my letter.", id="m1", media=[Medium(PNG, "image/png")]))
-        assert {record.value for record in await memory.list_records()} == {
-            "I live in Oslo.",
-            "Oslo",
-            "This is my letter.",
-        }
-        assert [record.value for record in await memory.inbox.quarantine.list()] == [INJECTIONS[injection]]
-        assert not any(INJECTIONS[injection] in html.unescape(prompt.content) for prompt in model.prompts)

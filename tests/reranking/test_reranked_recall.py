@@ -55,7 +55,7 @@ class Rubbish:
 
 
 def memory_with(reranker: Any, *, provider: Any = None, weight: float = 1.0, **bounds: Any) -> Memory:
-    bounds = {"weight": weight, **bounds}
+    bounds = {"weight": weight, "timeout": 60.0, **bounds}
     return Memory(
         provider or InMemoryProvider(), embedder=HashEmbedder(), reranker=reranker, reranking=Reranking(**bounds)
     )

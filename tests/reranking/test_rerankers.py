@@ -19,7 +19,7 @@ from factmem.errors import InvalidDataError, MissingPackageError
 from factmem.llm import CostReport
 from factmem.llm.costs import Cost
 from factmem.memory.facade import Memory
-from factmem.reranking import CallableReranker
+from factmem.reranking import CallableReranker, Reranking
 from factmem.reranking.endpoints import EndpointReranker
 from factmem.reranking.model_reranker import ModelReranker
 from factmem.reranking.rerankers import as_reranker, reranker_named
@@ -130,7 +130,7 @@ async def test_a_failing_endpoint_is_a_model_error_without_the_text(
 ) -> None:
     answer = Answer(body.encode() if isinstance(body, str) else body, status=status)
     with LoopbackOpenAIServer(lambda path, request: answer) as server:
-        reranker = EndpointReranker("m", base_url=server.base_url, max_retries=0)
+        reranker = EndpointReranker("m", base_url=server.base_url, timeout=60.0, max_retries=0)
         with pytest.raises(getattr(errors, error)) as raised:
             await reranker.rerank("Who likes tea?", TEXTS)
     assert "tea" not in str(raised.value)
@@ -206,8 +206,9 @@ async def test_the_memorys_own_model_costs_what_it_says() -> None:
     costs = CostReport()
     answer = results("relevance_score", usage={"total_tokens": 30})
     with LoopbackOpenAIServer(lambda path, request: Answer(answer)) as server:
-        reranker = EndpointReranker("m", base_url=server.base_url)
-        async with Memory("memory:", embedder=HashEmbedder(), reranker=reranker, observers=[costs]) as memory:
+        reranker = EndpointReranker("m", base_url=server.base_url, timeout=60.0)
+        options: dict[str, Any] = {"reranker": reranker, "reranking": Reranking(timeout=60.0), "observers": [costs]}
+        async with Memory("memory:", embedder=HashEmbedder(), **options) as memory:
             await memory.remember_many(TEXTS)
             await memory.recall("Who likes tea?")
     assert costs.by_operation == {Operation.RERANK: Cost(requests=1, input_tokens=30)}
