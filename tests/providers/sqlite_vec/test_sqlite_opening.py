@@ -97,7 +97,7 @@ async def test_a_cancelled_scope_still_closes(tmp_path: Path) -> None:
 async def test_read_only_reads_and_refuses_to_write(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         await provider.save(single(CITY, "Bern"), USER, PLANNER)
-    async with open_provider(f"sqlite-vec:{tmp_path}/facts.db?read_only=yes&busy_timeout=5") as reader:
+    async with open_provider(f"sqlite-vec:{tmp_path}/facts.db?read_only=yes&busy_timeout=60") as reader:
         assert await loaded_value(reader, CITY) == "Bern"
         with pytest.raises(ReadOnlyError, match=r"facts\.db"):
             await reader.save(single(CITY, "Basel", 1), USER, PLANNER)
