@@ -23,6 +23,7 @@ from factmem.recall.scoring import (
     confidence,
     idf,
     recency,
+    says_little,
     similarity,
 )
 from tests.tables import each_case
@@ -109,6 +110,13 @@ def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
     before, after = (similarity(attrs.evolve(PLAIN, **{name: sign}), 0.5) for sign in (0.0, 1.0))
     assert after == pytest.approx(before + 0.5 * before * (1 - before))
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
+
+
+def test_a_short_text_that_tells_nothing_counts_less_and_one_that_only_asks_least() -> None:
+    lengths, tells, asks = np.array([15, 16, 15, 15]), np.array([False, False, True, False]), np.array([0, 1, 0, 1])
+    lost = says_little(lengths, tells, asks)
+    assert lost.tolist() == [0.25, 0, 0, 0.75]
+    assert similarity(attrs.evolve(PLAIN, little=lost[3]), 0.5) == pytest.approx(0.25 * similarity(PLAIN, 0.5))
 
 
 def test_what_was_said_beside_a_time_is_less_close_to_it_the_farther_away_it_lies() -> None:
