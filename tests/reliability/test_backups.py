@@ -351,7 +351,7 @@ async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
 ) -> None:
     await keep(store, tmp_path / "store", "Oslo")
     killed = 0
-    address, step = store.address(tmp_path / "store"), 1 if big else 7
+    address, step = store.address(tmp_path / "store"), 1 if big else 13
     for _ in runs_until(fork_server, "open", "backup", tmp_path / "backup", address, step=step):
         killed += 1
         if (tmp_path / "backup").exists():

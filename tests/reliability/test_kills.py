@@ -64,7 +64,7 @@ def test_a_kill_while_erasing_brings_nothing_back(
 ) -> None:
     """Erased facts stay erased, untouched facts are kept, and the next erasure finishes."""
     chance = random.Random(10)
-    rounds, gone = 200 if big else 1, 0
+    rounds, gone = 200 if big else 2, 0
     # A server writes its log over at its leisure; its rows are gone at once.
     word = "pending" if store.name == "postgres" else "gone"
     for life in range(rounds):
@@ -91,7 +91,7 @@ def test_a_kill_while_the_embedder_changes_leaves_every_fact(
 ) -> None:
     """Vectors belong to the embedder that the store names, or are missing; they are never mixed."""
     chance = random.Random(11)
-    kills = 500 if big else 2
+    kills = 500 if big else 4
     path = tmp_path / "store"
     workers.start("save", store.address(path), count=20)
     workers.wait()

@@ -271,7 +271,7 @@ def migration(name: str, home: Path) -> Interruption:
 @pytest.mark.parametrize("name", ["encrypted", "encrypted-sqlite"])
 async def test_a_death_inside_a_rotation_loses_nothing(name: str, tmp_path: Path, big: bool, promise: Promise) -> None:
     work = rotation(SIMULATED[name], await filled(SIMULATED[name], tmp_path / "home"))
-    deaths = await interrupted_deaths(work, tmp_path, 300 if big else 3, seed=21)
+    deaths = await interrupted_deaths(work, tmp_path, 300 if big else 5, seed=21)
     promise(f"deaths inside rotation, {name}", f"{deaths} deaths: 0 words lost, the old key opens nothing afterwards")
 
 
@@ -280,7 +280,7 @@ async def test_a_death_inside_an_erasure_brings_nothing_back(
     name: str, tmp_path: Path, big: bool, promise: Promise
 ) -> None:
     work = erasure(SIMULATED[name], await filled(SIMULATED[name], tmp_path / "home"))
-    deaths = await interrupted_deaths(work, tmp_path, 300 if big else 3, seed=22)
+    deaths = await interrupted_deaths(work, tmp_path, 300 if big else 5, seed=22)
     promise(f"deaths inside erasure, {name}", f"{deaths} deaths: 0 in part, 0 others lost, 0 bytes left afterwards")
 
 
@@ -294,7 +294,7 @@ async def test_an_erasure_that_the_next_process_goes_on_with_outlives_a_power_cu
     async with store.open(work.home / "store", FakeClock(), 0) as provider:
         ids = {entry.id for word, entry in (await spoken(provider)).items() if word in ERASED}
     calls = await work.calls(tmp_path / "counted")
-    for number, life in itertools.product(range(1, calls + 1, 1 if big else 4), range(8 if big else 1)):
+    for number, life in itertools.product(range(1, calls + 1, 1 if big else 2), range(8 if big else 1)):
         home = tmp_path / f"{number}.{life}"
         disk = SimulatedDisk(shutil.copytree(work.home, home / "before"), Random(100 * number + life), dies_at=number)
         with intercepted(disk):
@@ -321,5 +321,5 @@ async def test_a_death_inside_a_migration_loses_nothing(
     name: str, tmp_path: Path, big: bool, promise: Promise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FACTMEM_FIXTURE_KEY", KEY)
-    deaths = await interrupted_deaths(migration(name, tmp_path / "home"), tmp_path, 300 if big else 3, seed=23)
+    deaths = await interrupted_deaths(migration(name, tmp_path / "home"), tmp_path, 300 if big else 5, seed=23)
     promise(f"deaths inside migration, {name}", f"{deaths} deaths: every store opens and answers as before")
