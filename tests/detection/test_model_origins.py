@@ -83,13 +83,9 @@ async def test_a_message_may_say_itself_what_is_made_of_it(read: Callable[..., A
     assert [item.fact.values for item in reading.detection.candidates] == [("Rome",), ("I live in Nice.",)]
 
 
-async def test_context_alone_costs_no_call(read: Callable[..., Any]) -> None:
-    said = [Message(content="I live in Oslo.", treatment=Treatment.CONTEXT)]
-    reading = await read(said, REQUEST)
-    assert (reading.prompts, reading.detection.candidates) == ([], ())
-
-
-@pytest.mark.parametrize("said", [[], SAID[1:], [Message(content="...")]])
+@pytest.mark.parametrize(
+    "said", [[], SAID[1:], [Message(content="...")], [attrs.evolve(USER, treatment=Treatment.CONTEXT)]]
+)
 async def test_a_conversation_without_the_users_words_costs_no_call(
     read: Callable[..., Any], said: list[Message]
 ) -> None:

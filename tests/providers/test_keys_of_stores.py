@@ -74,15 +74,6 @@ async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, kind: str
     promise(f"wrong keys, {kind}", f"{len(keys)} of {len(keys)} refused on every path, files unchanged")
 
 
-async def test_a_wrong_passphrase_is_an_error(kind: str, tmp_path: Path) -> None:
-    path, right = tmp_path / KINDS[kind], Passphrase("plum lantern orbit velvet", cost=CHEAP)
-    async with opened_sealed(path, right) as provider:
-        await append(provider, range(3))
-    await refused(path, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError)
-    await refused(path, KEY, WrongKeyError)
-    assert await numbers_in(path, right) == {0, 1, 2}
-
-
 async def test_a_missing_key_is_an_error_before_anything_is_made(path: Path, tmp_path: Path) -> None:
     missing = EnvironmentKey("FACTMEM_NO_SUCH_KEY")
     await refused(path, missing, KeyUnavailableError)

@@ -27,15 +27,6 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-async def test_reading_makes_no_file(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
-        assert await provider.load_all(USER, PLANNER) == []
-        assert (await provider.version(None), await provider.embedder()) == (0, None)
-        assert not (tmp_path / "new").exists()
-        await provider.save(single(CITY, "Bern"), USER, PLANNER)
-        assert await loaded_value(provider, CITY) == "Bern"
-
-
 async def test_an_empty_file_is_a_new_store(tmp_path: Path) -> None:
     (tmp_path / "facts.db").touch()
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
