@@ -42,7 +42,7 @@ ALL: dict[str, Any] = {"subject": USER, "scope": "/product/alpha", "categories":
 
 def model_at(base_url: str, mode: str = "JSON_SCHEMA") -> InstructorModel:
     return InstructorModel(
-        "loopback", base_url=base_url, api_key="key", mode=mode, tries=2, retries=1, pause=0.0, timeout=10.0
+        "loopback", base_url=base_url, api_key="key", mode=mode, tries=2, retries=1, pause=0.0, timeout=60.0
     )
 
 

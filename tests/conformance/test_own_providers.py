@@ -1,6 +1,6 @@
 """Each provider of this repository keeps every promise of the kit.
 
-What waits is the adapter of logs. The stores in memory and in SQLite show that it does so on both event loops.
+What waits is the adapter of logs. The store in SQLite shows that it does so on both event loops.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ class OwnProvider(ProviderConformance):
         return self.made(directory, clock=clock)
 
 
+@on_trio_with_big
 class TestInMemoryProvider(OwnProvider):
     durable = False
     capabilities = ("KeepsLog",)

@@ -13,7 +13,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["CHUNK", "HEADER", "SALT", "TAG", "RefusedError", "decrypted", "derived", "encrypted"]
+__all__ = ["CHUNK", "SALT", "TAG", "RefusedError", "decrypted", "derived", "encrypted"]
 
 CHUNK: Final = 16 * 1024
 TAG: Final = 16

@@ -186,12 +186,6 @@ def test_costs_out_of_bounds_cannot_be_asked_for(costs: tuple[int, int, int]) ->
         Argon2id(memory_kib=costs[0], passes=costs[1], lanes=costs[2])
 
 
-def test_a_key_that_cannot_be_had_locks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("FACTMEM_TEST_KEY", raising=False)
-    with pytest.raises(KeyUnavailableError):
-        locked_roots(Roots.new(), Keyring.of(EnvironmentKey("FACTMEM_TEST_KEY")))
-
-
 def test_an_error_names_the_id_of_the_store_and_no_key() -> None:
     document = locked_roots(Roots.new(), Keyring.of(KEY, "2026"))
     with pytest.raises(WrongKeyError) as caught:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,13 @@ def test_an_estimate_takes_no_longer_for_a_long_text() -> None:
         Passphrase("ab" * 500_000 + "c").recipe()
 
 
+@pytest.fixture
+def stretched_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the costs of stretching be nothing."""
+    monkeypatch.setattr(Argon2id, "stretch", lambda cost, secret, salt: hashlib.sha256(secret + salt).digest())
+
+
+@pytest.mark.usefixtures("stretched_at_once")
 @pytest.mark.parametrize("store", ["encrypted", "encrypted-sqlite"])
 async def test_a_new_store_refuses_a_weak_passphrase_and_nothing_is_made(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -76,6 +84,7 @@ async def test_a_rotation_to_a_weak_passphrase_changes_nothing(tmp_path: Path, m
         await _save(address)
 
 
+@pytest.mark.usefixtures("stretched_at_once")
 def test_the_command_line_names_the_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FACTMEM_TEST_KEY", "5a" * 32)
     monkeypatch.setenv("FACTMEM_TEST_WORDS", "Summer2024!")

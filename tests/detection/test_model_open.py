@@ -18,7 +18,7 @@ from factmem.details import Origin
 from factmem.detection import OriginPolicy, Treatment
 from factmem.detection.tasks import LONGEST_KEYWORD, Vocabulary, keyword_of
 from factmem.errors import InvalidDataError
-from factmem.facts import STATEMENT, Concept, FactType
+from factmem.facts import STATEMENT, Concept
 from factmem.subjects import MemorySubject
 from tests.tables import each_case
 
@@ -50,11 +50,6 @@ async def test_a_request_for_nothing_in_particular_is_an_open_search(
     (candidate,) = reading.detection.candidates
     assert candidate.fact.concept == Concept.single("home_city", "where they live")
     assert candidate.fact.values == ("Oslo",)
-
-
-async def test_a_multiple_is_what_the_model_calls_one(read: Callable[..., Any]) -> None:
-    reading = await read([SAID], OPEN, fact("hobby", "chess", kind="Multiple", description="a hobby"))
-    assert reading.detection.candidates[0].fact.concept.fact_type is FactType.MULTIPLE
 
 
 @pytest.mark.parametrize("keyword", ["favourite_drink", "Favourite Drink", "favouriteDrink", "FAVOURITE-DRINK"])

@@ -66,8 +66,11 @@ def values(detection: Detection) -> list[Any]:
 
 
 MODES = ["TOOLS", "JSON_SCHEMA", "JSON", "MD_JSON"]
-in_both_forms = pytest.mark.parametrize(
-    "mode", [*MODES[:2], *(pytest.param(mode, marks=pytest.mark.big) for mode in MODES[2:])]
+in_one_form, in_both_forms = (
+    pytest.mark.parametrize(
+        "mode", [mode if mode in forms else pytest.param(mode, marks=pytest.mark.big) for mode in MODES]
+    )
+    for forms in (["JSON_SCHEMA"], ["TOOLS", "JSON_SCHEMA"])
 )
 """An answer is the arguments of a call or a text, which is read in the same way whatever it was asked for by."""
 
@@ -186,7 +189,7 @@ WRAPPED: dict[str, Any] = {
 }
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize("said", WRAPPED.values(), ids=WRAPPED.keys())
 async def test_an_answer_in_a_single_wrapper_is_taken_out_of_it(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said), mode=mode)
@@ -207,7 +210,7 @@ MISSHAPEN: dict[str, Any] = {
 }
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize("said", MISSHAPEN.values(), ids=MISSHAPEN.keys())
 async def test_an_answer_of_the_wrong_shape_is_asked_again_and_then_an_error(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said, RIGHT), mode=mode)
@@ -223,7 +226,7 @@ INVALID: dict[str, tuple[Any, DropReason]] = {
 }
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize(("said", "why"), INVALID.values(), ids=INVALID.keys())
 async def test_an_answer_of_invalid_items_alone_is_asked_again_and_they_are_then_dropped(
     said: Any, why: DropReason, mode: str
@@ -234,14 +237,14 @@ async def test_an_answer_of_invalid_items_alone_is_asked_again_and_they_are_then
     assert (values(detection), detection.dropped, len(requests)) == ([], {why: 1}, 2)
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize("said", [NOTHING, {"facts": []}, {"result": {"facts": []}}], ids=["all", "one", "wrapped"])
 async def test_an_answer_that_found_nothing_is_an_empty_result(said: Any, mode: str) -> None:
     detection, requests = await detected(answering(said), mode=mode)
     assert (detection.candidates, detection.dropped, len(requests)) == ((), {}, 1)
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize("said", [{}, {"result": {}}, {"homeCity": [SEATS_ITEM]}, {"error": "no"}])
 async def test_words_that_no_answer_was_understood_about_are_kept_as_a_dead_letter(said: Any, mode: str) -> None:
     with LoopbackOpenAIServer(answering(said)) as server:
@@ -288,7 +291,7 @@ OTHERS: dict[str, tuple[Callable[[InstructorModel], Awaitable[object]], dict[str
 }
 
 
-@in_both_forms
+@in_one_form
 @pytest.mark.parametrize(("ask", "right", "invalid"), OTHERS.values(), ids=OTHERS.keys())
 async def test_every_other_answer_is_held_to_its_shape_as_well(
     ask: Callable[[InstructorModel], Awaitable[object]], right: dict[str, Any], invalid: dict[str, Any], mode: str

@@ -18,7 +18,7 @@ from factmem.providers.registry import open_provider
 from tests.conftest import Promise
 from tests.packages import need_ciphers
 from tests.providers.children import Saving
-from tests.providers.sealed import KEY, PLACES, append, fill, numbers_in, opened_sealed, refused
+from tests.providers.sealed import KEY, append, fill, numbers_in, opened_sealed, refused
 
 pytestmark = [pytest.mark.timeout(3_600), pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -72,15 +72,6 @@ async def test_a_wrong_key_is_an_error_and_changes_nothing(path: Path, kind: str
     await refused(path, Passphrase("not a key", cost=CHEAP), WrongKeyError)
     assert await numbers_in(path) == set(range(COUNT))
     promise(f"wrong keys, {kind}", f"{len(keys)} of {len(keys)} refused on every path, files unchanged")
-
-
-async def test_a_wrong_passphrase_is_an_error(kind: str, tmp_path: Path) -> None:
-    path, right = tmp_path / KINDS[kind], Passphrase("plum lantern orbit velvet", cost=CHEAP)
-    async with opened_sealed(path, right) as provider:
-        await append(provider, range(3))
-    await refused(path, Passphrase("plum lantern orbit velvet!", cost=CHEAP), WrongKeyError)
-    await refused(path, KEY, WrongKeyError)
-    assert await numbers_in(path, right) == {0, 1, 2}
 
 
 async def test_a_missing_key_is_an_error_before_anything_is_made(path: Path, tmp_path: Path) -> None:
@@ -158,16 +149,6 @@ async def test_a_process_with_both_keys_goes_on_while_another_rotates_by_key_alo
     assert await numbers_in(path, new) == set(range(COUNT + 2))
 
 
-async def test_a_store_whose_key_has_another_id_opens_and_rotates_by_the_key_alone(path: Path) -> None:
-    new, third = SecretKey.generate(), SecretKey.generate()
-    async with opened_sealed(path) as provider:
-        await provider.rotate(Keyring.of(new, "2026"))
-    async with opened_sealed(path, new) as provider:
-        await append(provider, [COUNT])
-        assert await provider.rotate(third)
-    assert (await opens(path, new), await numbers_in(path, third)) == (False, set(range(COUNT + 1)))
-
-
 async def test_a_rotation_is_finished_with_the_key_that_it_began_with(path: Path) -> None:
     """Also by a process whose keyring names the former key as its current one."""
     new, steps = SecretKey.generate(), list[int]()
@@ -190,12 +171,6 @@ async def test_a_rotation_that_was_not_interrupted_is_not_continued(path: Path) 
     async with opened_sealed(path) as provider:
         assert not await provider.rotate()
     assert await numbers_in(path) == set(range(COUNT))
-
-
-async def test_the_address_takes_the_key(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("FACTMEM_TEST_KEY", KEY.to_text())
-    async with open_provider(f"{kind}:{path}?key_env=FACTMEM_TEST_KEY") as provider:
-        assert await provider.load_all(PLACES[0].subject, PLACES[0].scope)
 
 
 @pytest.mark.parametrize("options", ["", f"?key={KEY.to_text()}", "?key_env=A&passphrase_env=B", "?key_env="])

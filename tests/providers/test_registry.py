@@ -131,7 +131,7 @@ def test_a_missing_driver_is_installed_by_the_same_extra_for_both_schemes(
 
 async def test_a_path_takes_options(tmp_path: Path) -> None:
     path = tmp_path / "50%20.db"
-    provider = open_provider(f"{path}?busy_timeout=3")
+    provider = open_provider(f"{path}?busy_timeout=60")
     await provider.save(SingleFact(CITY, "Oslo"), USER, AGENT)
     await provider.aclose()
     provider = open_provider(f"{path}?read_only=yes")

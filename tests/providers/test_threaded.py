@@ -69,7 +69,7 @@ async def test_what_a_cancelled_task_had_taken_to_write_is_written_nevertheless(
     go_on = threading.Event()
 
     def commit(requests: Sequence[Request]) -> None:
-        go_on.wait(10)
+        go_on.wait(60)
         for request in requests:
             written.append(request)
             request.settle()

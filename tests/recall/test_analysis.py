@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factmem import BlockingMemory, InMemoryProvider, Memory
+from factmem import BlockingMemory, Memory
 from factmem.recall.index.outline_codec import query_term, term_numbers
 from factmem.recall.text.analysis import analyse
 from tests.tables import cases, each_case
@@ -104,10 +104,3 @@ def test_a_name_and_its_short_form_stand_for_each_other(names: str) -> None:
 @each_case("one", "other")
 def test_synonyms_do_also_where_they_are_names(one: str, other: str) -> None:
     assert related(one, other)
-
-
-async def test_what_is_so_of_one_person_does_not_answer_for_another() -> None:
-    async with Memory(InMemoryProvider()) as memory:
-        await memory.remember("Lisa is allergic to nuts.")
-        assert (await memory.recall("What is Lisa allergic to?")).answers
-        assert not (await memory.recall("What is Emma allergic to?")).answers

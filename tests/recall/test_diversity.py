@@ -27,7 +27,7 @@ def overlap(one: RecallMatch, other: RecallMatch, vectors: dict[str, np.ndarray]
     return (max(float(vectors[first.id] @ vectors[second.id]), 0.0) + same) / 2
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(stores, queries, weights, st.floats(0.05, 1), st.integers(1, 6))
 def test_each_result_adds_the_most_to_those_before(
     store: list[Said], query: str, weigh: RecallSettings, diversity: float, limit: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import STATEMENT, InMemoryProvider, Memory, MultipleFacts
@@ -70,7 +70,6 @@ _WORDS = (
 )
 
 
-@settings(max_examples=100)
 @given(st.lists(st.sampled_from(_WORDS.split()) | st.text(max_size=3), max_size=14), st.datetimes())
 def test_nothing_that_is_asked_raises(words: list[str], moment: dt.datetime) -> None:
     for event in events_in(" ".join(words), NOW):

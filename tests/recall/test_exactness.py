@@ -263,7 +263,7 @@ def key_of(match: RecallMatch) -> str:
     return f"{record.details.owner} {record.scope} {record.value}"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(stores, queries, st.sampled_from([None, "alice"]), weights, st.integers(1, 30), st.booleans())
 def test_the_result_is_the_true_top_of_a_naive_sort(
     store: list[Said], query: str, viewer: str | None, weigh: RecallSettings, limit: int, encoded: bool
@@ -286,7 +286,7 @@ def test_the_result_is_the_true_top_of_a_naive_sort(
         anyio.run(check)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(stores, queries)
 def test_a_filter_keeps_the_order_and_the_scores(store: list[Said], query: str) -> None:
     async def check() -> None:
@@ -297,24 +297,5 @@ def test_a_filter_keeps_the_order_and_the_scores(store: list[Said], query: str) 
         assert await memory.recall(query, limit=100, scope="/product/a") == kept
         red = [match for match in everything if "red" in match.record.details.categories]
         assert await memory.recall(query, limit=100, categories=["red"]) == red
-
-    anyio.run(check)
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(stores, queries)
-def test_what_a_viewer_cannot_see_changes_nothing(store: list[Said], query: str) -> None:
-    async def check() -> None:
-        public = [said for said in store if said.owner is None]
-        if not public:
-            return
-        seen = await (await filled(store)).recall(query, limit=100)
-        alone = await (await filled(public)).recall(query, limit=100)
-        seen_scores, alone_scores = (
-            sorted((key_of(match), match.score) for match in matches) for matches in (seen, alone)
-        )
-        assert [key for key, _ in seen_scores] == [key for key, _ in alone_scores]
-        # BLAS adds up a row of a larger matrix in another order: the last bits of float32 may differ.
-        assert [score for _, score in seen_scores] == pytest.approx([score for _, score in alone_scores], abs=1e-6)
 
     anyio.run(check)

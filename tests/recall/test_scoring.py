@@ -112,17 +112,6 @@ def test_a_sign_raises_what_answers_and_nothing_else(name: str) -> None:
     assert similarity(attrs.evolve(PLAIN, own=0.0, **{name: 1.0}), 0.5) == 0
 
 
-@pytest.mark.parametrize(("name", "weight"), [("misfit", 0.75), ("other", 0.5)])
-def test_another_role_costs_a_quarter_and_another_person_half(name: str, weight: float) -> None:
-    assert similarity(attrs.evolve(PLAIN, **{name: True}), 0.5) == pytest.approx(weight * similarity(PLAIN, 0.5))
-
-
-def test_a_fact_that_is_named_in_full_is_as_similar_as_can_be() -> None:
-    named = attrs.evolve(PLAIN, concept=1.0, named=1.0)
-    assert similarity(named, 0.5) == 1
-    assert similarity(attrs.evolve(named, other=True), 0.5) == 0.75
-
-
 def test_a_short_text_that_tells_nothing_counts_less_and_one_that_only_asks_least() -> None:
     lengths, tells, asks = np.array([15, 16, 15, 15]), np.array([False, False, True, False]), np.array([0, 1, 0, 1])
     lost = says_little(lengths, tells, asks)

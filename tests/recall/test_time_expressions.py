@@ -10,7 +10,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from factmem import Conversation, InMemoryProvider, Memory, Message
@@ -75,7 +75,6 @@ _ANY_NOW = st.builds(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.sampled_from(_ANY_WORDS.split()) | st.text(max_size=3), max_size=14),
     st.sampled_from([" ", ""]),
@@ -83,7 +82,9 @@ _ANY_NOW = st.builds(
 )
 def test_nothing_that_is_asked_at_any_time_raises(words: list[str], between: str, now: dt.datetime) -> None:
     for query in (between.join(words), between.join(words).upper()):
-        assert all(span.start is None or span.start < span.end for span in times_in(query, now))
+        for span in times_in(query, now):
+            assert span.end.tzinfo is dt.UTC
+            assert span.start is None or span.start < span.end
 
 
 def test_a_range_that_would_begin_before_the_calendar_is_read_as_its_two_ends() -> None:
@@ -134,22 +135,6 @@ def test_days_begin_in_the_time_zone_of_the_clock() -> None:
     assert (span.start, span.end) == (day("2026-11-19T11:00"), day("2026-11-20T11:00"))
 
 
-@settings(max_examples=50)
-@given(st.text() | st.from_regex(r"([a-z]+ |(last|in|since|between|and|May|ago|\d{1,4}|weeks?|Monday) )+"), MOMENTS)
-def test_whatever_is_asked_a_span_has_a_length(query: str, now: dt.datetime) -> None:
-    for span in times_in(query, now):
-        assert span.end.tzinfo is dt.UTC
-        assert span.start is None or span.start < span.end
-
-
-@settings(max_examples=50)
-@given(st.sampled_from(["yesterday", "last May", "since 2019", "99 decades ago", "in 1900", "until last week"]))
-def test_where_the_calendar_ends_nothing_is_found_rather_than_broken(query: str) -> None:
-    for now in (dt.datetime.max.replace(tzinfo=dt.UTC), dt.datetime.min.replace(tzinfo=dt.UTC)):
-        assert all(span.start is None or span.start < span.end for span in times_in(query, now))
-
-
-@settings(max_examples=50)
 @given(st.integers(1, 300), st.sampled_from(["day", "week", "month", "year"]), MOMENTS)
 def test_so_long_ago_is_in_the_span_and_now_is_not(number: int, unit: str, now: dt.datetime) -> None:
     days = {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit] * number
@@ -160,7 +145,6 @@ def test_so_long_ago_is_in_the_span_and_now_is_not(number: int, unit: str, now: 
     assert span.start <= now - dt.timedelta(days=days) < span.end <= now + dt.timedelta(days=1)
 
 
-@settings(max_examples=50)
 @given(st.sampled_from(MONTHS), MOMENTS)
 def test_a_month_without_a_year_is_the_last_that_had_begun(month: str, now: dt.datetime) -> None:
     (span,) = times_in(f"Who came in {month}?", now)
@@ -174,15 +158,6 @@ def test_easter_is_the_sunday_of_the_calendar(sunday: str) -> None:
     assert easter(int(sunday[:4])) == dt.date.fromisoformat(sunday)
 
 
-@settings(max_examples=50)
-@given(st.integers(1583, 9999))
-def test_easter_is_a_sunday_between_22_march_and_25_april(year: int) -> None:
-    sunday = easter(year)
-    assert sunday.weekday() == 6
-    assert (3, 22) <= (sunday.month, sunday.day) <= (4, 25)
-
-
-@settings(max_examples=50)
 @given(st.sampled_from(RECURRING), MOMENTS)
 def test_what_recurs_each_year_is_the_last_that_had_begun(name: str, now: dt.datetime) -> None:
     (span,) = times_in(f"What did we do at {name}?" if name in HOLIDAYS else f"What did we do in the {name}?", now)
@@ -191,7 +166,6 @@ def test_what_recurs_each_year_is_the_last_that_had_begun(name: str, now: dt.dat
     assert now < span.start + dt.timedelta(days=366 + 35)
 
 
-@settings(max_examples=50)
 @given(st.sampled_from(RECURRING), st.integers(2, 10), MOMENTS)
 def test_what_recurs_each_year_lies_a_year_apart(name: str, times: int, now: dt.datetime) -> None:
     (last,), (before,) = (times_in(f"{number} {name}s ago", now) for number in (times - 1, times))
@@ -201,7 +175,6 @@ def test_what_recurs_each_year_lies_a_year_apart(name: str, times: int, now: dt.
     assert dt.timedelta(days=330) < last.start - before.start < dt.timedelta(days=400)
 
 
-@settings(max_examples=50)
 @given(st.dates(dt.date(1900, 1, 1), dt.date(2099, 12, 31)), MOMENTS)
 def test_a_date_means_that_day_however_it_is_written(date: dt.date, now: dt.datetime) -> None:
     month, start = MONTHS[date.month - 1], dt.datetime(date.year, date.month, date.day, tzinfo=dt.UTC)
@@ -211,7 +184,6 @@ def test_a_date_means_that_day_however_it_is_written(date: dt.date, now: dt.date
         assert times_in(f"what DID we do on {written.upper()}", now) == (span,)
 
 
-@settings(max_examples=50)
 @given(st.integers(1900, 2098), st.integers(1900, 2098), st.sampled_from(MONTHS), st.sampled_from(MONTHS))
 def test_two_times_that_are_ends_make_one(first: int, last: int, month: str, other: str) -> None:
     if (first, MONTHS.index(month)) > (last, MONTHS.index(other)):
@@ -285,7 +257,6 @@ _WORDS: Final = """
 """
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS.split()) | st.text(max_size=3), max_size=14), st.sampled_from([" ", ""]))
 def test_nothing_that_is_asked_raises(words: list[str], between: str) -> None:
     query = between.join(words)

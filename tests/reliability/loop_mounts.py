@@ -69,7 +69,7 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def _wait_until_stopped(pid: int) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not all(state in "TtXZ" for state in _states(pid)):
         if time.monotonic() > deadline:
             pytest.fail("the process does not stop")

@@ -43,6 +43,11 @@ from tests.reliability.workers import Workers
 on_one_loop = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 NOTES = Concept.multiple("notes", "What makes a store large")
 
+one_of_each_form = pytest.mark.parametrize(
+    "store", [store if store.environment else pytest.param(store, marks=pytest.mark.big) for store in STORES], ids=str
+)
+"""The encrypted stores: a folder and a database, each with all the files of the plain one and more."""
+
 
 async def keep(store: DurableStore, path: Path, city: str) -> None:
     async with store.open(path) as provider:
@@ -339,14 +344,14 @@ def runs_until(forks: ForkServer, event: str, what: str, folder: Path, address: 
 
 
 @pytest.mark.processes
-@durable_stores
+@one_of_each_form
 @on_one_loop
 async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
     store: DurableStore, tmp_path: Path, fork_server: ForkServer, big: bool
 ) -> None:
     await keep(store, tmp_path / "store", "Oslo")
     killed = 0
-    address, step = store.address(tmp_path / "store"), 1 if big else 7
+    address, step = store.address(tmp_path / "store"), 1 if big else 13
     for _ in runs_until(fork_server, "open", "backup", tmp_path / "backup", address, step=step):
         killed += 1
         if (tmp_path / "backup").exists():
@@ -358,7 +363,7 @@ async def test_a_backup_killed_at_any_moment_leaves_nothing_under_its_name(
 
 
 @pytest.mark.processes
-@durable_stores
+@one_of_each_form
 @on_one_loop
 @pytest.mark.parametrize("event", ["os.rename", "os.remove", "open"])
 async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finished_by_the_next_one(
@@ -369,7 +374,7 @@ async def test_a_restore_killed_at_any_moment_leaves_the_old_store_or_is_finishe
     await backed_up(store, path, tmp_path / "backup")
     await keep(store, path, "Rome")
     killed = closed = 0
-    step = 1 if big or event != "open" else 29
+    step = 1 if big or event != "open" else 37
     for _ in runs_until(fork_server, event, "restore", tmp_path / "backup", store.address(path), step=step):
         killed += 1
         try:

@@ -1,19 +1,11 @@
-"""Tasks cancelled in the middle of a save, and the longest delay of the event loop.
-
-A full garbage collection of Python stops every thread while it scans all objects of the process, including the tests';
-its duration is measured separately.
-"""
+"""Tasks cancelled in the middle of a save, and an event loop that nothing blocks."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import random
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,76 +21,7 @@ from tests.conftest import Promise
 from tests.reliability.stores import NOON, PLANNER, USER, DurableStore, every_store
 
 THINGS = Concept.multiple("things", "Twenty at a time, so that a part of a save would show")
-FULL = 2
-"""The generation of a full garbage collection."""
-
 FACT = THINGS.fact([f"thing {number}" for number in range(20)], timestamp=NOON)
-
-
-class Collections:
-    """Durations of full garbage collections, in ms."""
-
-    def __init__(self) -> None:
-        self._started: float | None = None
-        self._total = 0.0
-        self.longest = 0.0
-
-    def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """Record a collection; a callback for `gc.callbacks`."""
-        if info["generation"] != FULL:
-            return
-        if phase == "start":
-            self._started = time.perf_counter()
-        else:
-            took = self._running
-            self._started, self._total = None, self._total + took
-            self.longest = max(self.longest, took)
-
-    @property
-    def total(self) -> float:
-        """Return the total duration, including a collection in progress in another thread."""
-        return self._total + self._running
-
-    @property
-    def _running(self) -> float:
-        started = self._started
-        return 0.0 if started is None else (time.perf_counter() - started) * 1000
-
-
-class Waits:
-    """Longest delay, in ms, of a task of this loop beyond the millisecond it asked for."""
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-        self.collections = Collections()
-
-    async def beat(self) -> None:
-        """Sleep for a millisecond, repeatedly."""
-        while True:
-            asked, collected = time.perf_counter(), self.collections.total
-            await anyio.sleep(0.001)
-            waited = (time.perf_counter() - asked) * 1000 - 1 - (self.collections.total - collected)
-            self.longest = max(self.longest, waited)
-
-    def __str__(self) -> str:
-        full = (
-            f", for {self.collections.longest:.1f} ms in a full garbage collection" if self.collections.longest else ""
-        )
-        return f"the loop stood still for {self.longest:.1f} ms at most{full}"
-
-
-@contextlib.asynccontextmanager
-async def watched() -> AsyncIterator[Waits]:
-    """Yield the longest delay of this loop since the start."""
-    waits = Waits()
-    gc.callbacks.append(waits.collections)
-    try:
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(waits.beat)
-            yield waits
-            tasks.cancel_scope.cancel()
-    finally:
-        gc.callbacks.remove(waits.collections)
 
 
 async def values(provider: Any, person: str) -> int:
@@ -159,18 +82,17 @@ async def test_a_cancelled_save_is_complete_or_absent(
     cancelled, whole, rounds = 0, 0, 0
     async with store.open(tmp_path / "store") as provider:
         await provider.save(FACT, USER, PLANNER)
-        async with watched() as waits:
-            while cancelled < (1000 if big else 25):
-                saves = Saves(provider, rounds)
-                natively = anyio_backend == "asyncio" and rounds % 2
-                cancel = saves.cancel_as_asyncio_does if natively else saves.cancel
-                cancelled += await cancel(chance.random() * 0.006)
-                whole += await saves.check()
-                rounds += 1
+        while cancelled < (1000 if big else 25):
+            saves = Saves(provider, rounds)
+            natively = anyio_backend == "asyncio" and rounds % 2
+            cancel = saves.cancel_as_asyncio_does if natively else saves.cancel
+            cancelled += await cancel(chance.random() * 0.006)
+            whole += await saves.check()
+            rounds += 1
     async with store.open(tmp_path / "store") as again:
         assert len(await again.changes(None)) == 20 * (3 * rounds + 1)
     figure = f"{cancelled:,} cancelled while under way, {whole:,} of {3 * rounds:,} written all the same, 0 torn"
-    promise(f"cancellations, {store}, {anyio_backend}", f"{figure}; {waits}")
+    promise(f"cancellations, {store}, {anyio_backend}", figure)
 
 
 def test_the_first_calls_of_a_process_read_no_table_on_the_event_loop() -> None:

@@ -7,12 +7,21 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
+import pytest
 
 from factmem.abc.capabilities import Append, Receipt, Statement, StateRequest
 from factmem.memory.journal import Job, JobKind, job_json
 from factmem.records import Assertion, AssertionState, Place, assertions_of
 from factmem.testing import FakeClock
+from tests.stores import STORES
 from tests.walls.worlds import BEGAN, NOW, Fate, Plant, World
+
+DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres")
+
+IN_MIRROR: Final = [
+    store if store in ("memory", "sqlite-vec") else pytest.param(store, marks=pytest.mark.big) for store in STORES
+]
+"""Stores for what the engine above them does: a memory reads the log of any of them, and outlines where there are."""
 
 EARLY: Final = BEGAN + dt.timedelta(days=1)
 """Time at which the first assertions were recorded."""

@@ -21,12 +21,10 @@ from tests.walls.facade import READING, WAITING, at_other_moments
 from tests.walls.leak_search import AGENT, CONFINED, MEMORY, PAGES, SERVER, Tables, served_steps, steps_of
 from tests.walls.leaves import Leaf, unnamed
 from tests.walls.meddling_model import meddling_answers
-from tests.walls.stores import FilledStore, planted
+from tests.walls.stores import DURABLE, IN_MIRROR, FilledStore, planted
 from tests.walls.ways import EMBEDDER, Asked, Reads, Step, Writes, answer_of, memory_at, plain
 from tests.walls.worlds import NOW, SUBJECTS, Caller, World, callers, world
 from tests.walls.writing import WRITING
-
-DURABLE: Final = ("sqlite-vec", "file", "encrypted", "encrypted-sqlite", "postgres")
 
 WORLDS: Final = {"memory": (1, 60), **dict.fromkeys(DURABLE, (1, 15))}
 """Number of worlds for each store, without and with `--big`, for calls of every path."""
@@ -69,7 +67,7 @@ async def test_what_is_hidden_changes_no_answer(
 
 @pytest.mark.timeout(0)
 @pytest.mark.usefixtures("without_threads")
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("store", IN_MIRROR)
 async def test_a_view_is_a_world_of_its_own(
     store: str, tmp_path: Path, big: bool, promise: Callable[[str, str], None]
 ) -> None:

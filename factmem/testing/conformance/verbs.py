@@ -447,13 +447,12 @@ class WallSpecs(ProviderCase):
     @pytest.mark.parametrize("places", _WALLED.values(), ids=_WALLED.keys())
     async def test_places_are_walls(self, store: Store, places: Sequence[_Where]) -> None:
         """A place is empty while its neighbours have facts; then each has another value, on every read path."""
-        for half in (0, 1):
-            for place in places[half::2]:
-                assert await _read(store, place) == (None, [], []), place
-            async with anyio.create_task_group() as tasks:
-                for number, place in list(enumerate(places))[half::2]:
-                    tasks.start_soon(store.save, single(CITY, f"city {number}", number), *place)
-        for number, place in enumerate(places):
+        numbered = list(enumerate(places))
+        await _save_together(store, numbered[::2])
+        for _, place in numbered[1::2]:
+            assert await _read(store, place) == (None, [], []), place
+        await _save_together(store, numbered[1::2])
+        for number, place in numbered:
             fact = single(CITY, f"city {number}", number)
             assert await _read(store, place) == (fact, [fact], [fact]), place
 
@@ -498,6 +497,12 @@ class WallSpecs(ProviderCase):
             with pytest.raises(InvalidNameError):
                 await store.save(single(CITY, "Oslo"), USER.individual(name), PLANNER)
         assert await store.load_all() == []
+
+
+async def _save_together(store: Store, numbered: Sequence[tuple[int, _Where]]) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number, place in numbered:
+            tasks.start_soon(store.save, single(CITY, f"city {number}", number), *place)
 
 
 async def _read(store: Store, place: _Where) -> tuple[Fact[Any] | None, list[Fact[Any]], list[Fact[Any]]]:

@@ -79,7 +79,7 @@ async def answers_of(root: Path) -> Answers:
 
 
 async def _asked(root: Path, look: Look) -> Any:
-    async with opened(root, lock_timeout="5") as provider:
+    async with opened(root, lock_timeout="60") as provider:
         return await look(provider)
 
 
@@ -156,7 +156,7 @@ class Attacks:
         before = path.read_bytes()
         path.write_bytes(content)
         try:
-            count = opened(self.root, lock_timeout="5")._scanned()
+            count = opened(self.root, lock_timeout="60")._scanned()
             verdict = Verdict.HARMLESS if count == self.sound["verify"] else Verdict.ACCEPTED
         except REFUSALS:
             verdict = Verdict.REFUSED

@@ -57,13 +57,6 @@ async def test_a_rotation_seals_every_page_anew(path: Path) -> None:
         assert before & pages_of(path) == set()
 
 
-async def test_nothing_is_to_be_gone_on_with(path: Path) -> None:
-    before = pages_of(path)
-    async with opened(path) as provider:
-        await provider.rotate()
-    assert pages_of(path) == before
-
-
 async def test_a_store_that_is_not_there_yet_is_made_under_the_new_key(tmp_path: Path) -> None:
     new = SecretKey.generate()
     async with opened(tmp_path / "facts.db") as provider:

@@ -43,18 +43,6 @@ async def test_a_place_is_one_file_that_people_can_read(tmp_path: Path) -> None:
     assert json.loads((root / "factmem.json").read_text()) == {"format": 1, "store": "factmem"}
 
 
-async def test_nothing_is_touched_before_the_first_save(tmp_path: Path) -> None:
-    root = tmp_path / "deep" / "store"
-    async with LocalFileMemoryProvider(root) as provider:
-        assert await provider.load_all(USER, SCOPE) == []
-        assert await provider.version(None) == 0
-        assert await provider.changes(None) == []
-        assert (await provider.erase(["x"], tenant=None)).erased == 0
-        assert not (tmp_path / "deep").exists()
-        await provider.save(SEATS.fact([4], timestamp=NOON), USER, SCOPE)
-    assert (root / "factmem.json").exists()
-
-
 async def test_a_note_with_one_time_of_all_tenants_dates_each_by_its_own_log(tmp_path: Path) -> None:
     """As earlier versions wrote it; each tenant's clock still does not go back."""
     clock, storage = FakeClock(NOON), LocalLogStorage(tmp_path / "store")

@@ -20,4 +20,4 @@ def durable_server() -> Iterator[PostgresServer]:
 @pytest.fixture
 def address(durable_server: PostgresServer, request: pytest.FixtureRequest) -> str:
     """The address of an empty store on that server."""
-    return durable_server.address(schema=f"of_{abs(hash(request.node.nodeid))}", timeout="20")
+    return durable_server.address(schema=f"of_{abs(hash(request.node.nodeid))}", timeout="60")

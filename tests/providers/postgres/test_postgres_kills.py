@@ -88,7 +88,7 @@ async def test_a_killed_server_loses_nothing_that_was_acknowledged(
 async def test_a_server_that_stays_away_is_reported_and_used_again_when_it_is_back(
     durable_server: PostgresServer, address: str
 ) -> None:
-    async with Memory(address.replace("timeout=20", "timeout=1"), embedder=HashEmbedder()) as memory:
+    async with Memory(address.replace("timeout=60", "timeout=1"), embedder=HashEmbedder()) as memory:
         oslo = SingleFact(Concept.single("city", "Where"), "Oslo")
         await memory.save(oslo, subject=USER)
         durable_server.kill()
@@ -126,7 +126,7 @@ def servers() -> Iterator[tuple[PostgresServer, PostgresServer]]:
 
 def _of_both(*servers: PostgresServer) -> str:
     hosts = [parse_qs(urlsplit(server.address()).query)["host"][0] for server in servers]
-    return servers[0].address(host=",".join(hosts), target_session_attrs="read-write", timeout="20")
+    return servers[0].address(host=",".join(hosts), target_session_attrs="read-write", timeout="60")
 
 
 async def _save(memory: Memory, number: int) -> None:

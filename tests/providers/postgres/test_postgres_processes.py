@@ -1,58 +1,20 @@
-"""Several processes write, and one follows the feed by polling: it misses nothing."""
+"""Another session that writes or holds a table: it is waited for, and a cancelled read waits no longer."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import anyio
 import pytest
 from factmem_postgres import PostgresMemoryProvider
 
+from factmem import Memory
 from factmem.errors import StoreUnavailableError
-from factmem.records import Recorded
+from factmem.testing import HashEmbedder
 from factmem.testing.conformance.samples import CITY, PLANNER, USER, loaded_value, single
-from tests.conftest import Promise
 from tests.postgres import connected, postgres_address, schema_of
 
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
-
-PROCESSES = 4
-WRITERS = 8
-
-
-@pytest.mark.processes
-@pytest.mark.timeout(0)
-async def test_a_polling_reader_misses_nothing_that_others_write(tmp_path: Path, big: bool, promise: Promise) -> None:
-    each = 2500 if big else 80
-    address = postgres_address(tmp_path, timeout="60")
-    program = [sys.executable, str(Path(__file__).with_name("writing_process.py")), address]
-    seen: list[int] = []
-    polls = 0
-    async with PostgresMemoryProvider(address) as provider:
-        started = [_started(*program, str(n * each), str(each), str(WRITERS)) for n in range(PROCESSES)]
-        running = True
-        while running:
-            running = any(process.poll() is None for process in started)
-            entries = await provider.changes(None, max(seen, default=0))
-            seen += [entry.seq for entry in entries]
-            polls += 1
-            await anyio.sleep(0.001)
-        acknowledged = {int(line) for process in started for line in process.communicate()[0].split()}
-        kept = [entry.assertion.data for entry in await provider.changes(None) if isinstance(entry, Recorded)]
-    assert [process.returncode for process in started] == [0] * PROCESSES
-    assert acknowledged == set(range(PROCESSES * each))
-    assert sorted(kept) == sorted(acknowledged)
-    assert seen == list(range(1, PROCESSES * each + 1))
-    promise(
-        "polling the feed of PostgreSQL",
-        f"{PROCESSES} processes x {WRITERS} writers, {len(kept)} rows, {polls} polls: 0 missed, 0 lost",
-    )
-
-
-def _started(*command: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
 async def test_another_writer_is_waited_for_and_then_reported(tmp_path: Path) -> None:
@@ -84,3 +46,20 @@ async def test_a_cancelled_read_ends_its_statement_on_the_server(tmp_path: Path)
             waiting = other.execute(query, [f"{schema_of(address)}.assertions"]).fetchone()
         assert waiting == (0,)
         assert await loaded_value(provider, CITY) == "Bern"
+
+
+async def test_reads_of_locked_tables_end_with_an_error_and_work_afterwards(tmp_path: Path) -> None:
+    """Another session has locked them, as ``VACUUM FULL`` does."""
+    address = postgres_address(tmp_path, timeout="1")
+    async with Memory(address, embedder=HashEmbedder()) as memory:
+        await memory.save(single(CITY, "Oslo"))
+        assert len(await memory.recall("Oslo")) == 1
+        with connected(address, autocommit=False) as other:
+            schema = schema_of(address)
+            tables = other.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
+            for (table,) in tables:
+                other.execute(f'LOCK TABLE "{schema}"."{table}"'.encode())
+            for read in (lambda: memory.recall("city"), lambda: memory.load(CITY), lambda: memory.history(CITY)):
+                with pytest.raises(StoreUnavailableError, match="lock"):
+                    await read()
+        assert len(await memory.recall("Oslo")) == 1

@@ -88,15 +88,6 @@ async def test_a_flipped_bit_in_a_value_is_noticed_and_stops_all_writing(tmp_pat
             await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
 
 
-async def test_a_lost_table_is_damage(tmp_path: Path) -> None:
-    path = tmp_path / "facts.db"
-    await _filled(path)
-    alter(path, "DROP TABLE tracks")
-    async with SqliteVecMemoryProvider(path) as provider:
-        with pytest.raises(CorruptStoreError):
-            await provider.save(single(CITY, "Basel", 99), USER, PLANNER)
-
-
 async def test_a_folder_in_place_of_the_file_is_unavailable(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path) as provider:
         with pytest.raises(StoreUnavailableError, match=tmp_path.name):

@@ -56,7 +56,7 @@ class GatedClock(FakeClock):
 
     def __call__(self) -> object:  # type: ignore[override]
         self.reached.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         return super().__call__()
 
 

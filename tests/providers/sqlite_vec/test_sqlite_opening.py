@@ -27,15 +27,6 @@ def _names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
-async def test_reading_makes_no_file(tmp_path: Path) -> None:
-    async with SqliteVecMemoryProvider(tmp_path / "new" / "facts.db") as provider:
-        assert await provider.load_all(USER, PLANNER) == []
-        assert (await provider.version(None), await provider.embedder()) == (0, None)
-        assert not (tmp_path / "new").exists()
-        await provider.save(single(CITY, "Bern"), USER, PLANNER)
-        assert await loaded_value(provider, CITY) == "Bern"
-
-
 async def test_an_empty_file_is_a_new_store(tmp_path: Path) -> None:
     (tmp_path / "facts.db").touch()
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
@@ -97,7 +88,7 @@ async def test_a_cancelled_scope_still_closes(tmp_path: Path) -> None:
 async def test_read_only_reads_and_refuses_to_write(tmp_path: Path) -> None:
     async with SqliteVecMemoryProvider(tmp_path / "facts.db") as provider:
         await provider.save(single(CITY, "Bern"), USER, PLANNER)
-    async with open_provider(f"sqlite-vec:{tmp_path}/facts.db?read_only=yes&busy_timeout=5") as reader:
+    async with open_provider(f"sqlite-vec:{tmp_path}/facts.db?read_only=yes&busy_timeout=60") as reader:
         assert await loaded_value(reader, CITY) == "Bern"
         with pytest.raises(ReadOnlyError, match=r"facts\.db"):
             await reader.save(single(CITY, "Basel", 1), USER, PLANNER)
