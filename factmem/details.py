@@ -103,7 +103,7 @@ class Evidence:
     """The words that a fact comes from.
 
     Attributes:
-        quote: the words, exactly as in the message.
+        quote: the words, exactly as in the message; empty if the value was updated since, so that no words say it.
         message_id: the message's id, unique in its conversation.
         role: the speaker's role, as the conversation names it: ``user``, ``assistant``, ….
         speaker: the speaker's name, if known.

@@ -113,11 +113,12 @@ class Current:
 
     @property
     def details(self) -> FactDetails:
-        """The winner's details, with the evidence of all assertions of its value."""
+        """The winner's details, with the evidence of all assertions of its value: that which quotes something first."""
         if len(self.said) == 1:
             return self.recorded.assertion.details
         evidence = dict.fromkeys(item for recorded in self.said for item in recorded.assertion.details.evidence)
-        return attrs.evolve(self.recorded.assertion.details, evidence=evidence)
+        quoting_first = sorted(evidence, key=lambda item: not item.quote)
+        return attrs.evolve(self.recorded.assertion.details, evidence=quoting_first)
 
 
 def fold(log: Iterable[LogEntry], moment: Moment) -> list[Current]:

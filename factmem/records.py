@@ -13,7 +13,7 @@ import enum
 import functools
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar, assert_never
 
 import attrs
@@ -197,8 +197,7 @@ class Assertion:
         if not self.is_statement or not self.details.evidence:
             return ()
         words = self.details.evidence[0]
-        speaker = None if self.speaker == self.place.subject.individual_name else self.speaker
-        given = [words.before or None, speaker, words.day]
+        given = [words.before or None, other_speaker(self.details.evidence, self.place.subject), words.day]
         while given and given[-1] is None:
             given.pop()
         return tuple(given)
@@ -223,6 +222,12 @@ class Assertion:
             _written(self.revised),
         )
         return _digest(f"[{', '.join(identity)}]".encode())
+
+
+def other_speaker(evidence: Sequence[Evidence], subject: MemorySubject) -> str | None:
+    """Return the name of the first speaker of words, if they have one and it is not the individual they are about."""
+    speaker = evidence[0].speaker or None if evidence else None
+    return None if speaker == subject.individual_name else speaker
 
 
 def _written(part: str | int | None) -> str:

@@ -19,7 +19,7 @@ from factmem.detection.standing_instructions import instructions_in, may_instruc
 from factmem.hidden_characters import escaped, escaped_words
 from factmem.languages import Span, sentence_spans
 from factmem.recall.text.signs import asks_for_assistant
-from factmem.records import FactRecord
+from factmem.records import FactRecord, other_speaker
 from factmem.sentences import tells
 from factmem.values import encode_value, value_text
 
@@ -189,13 +189,13 @@ def is_instruction(record: FactRecord[Any]) -> bool:
 
     What a user only asks to remember is not: "Remember that I parked on level 3".
     """
-    words = str(record.value), *(item.quote for item in record.evidence)
+    quotes = [item.quote for item in record.evidence if item.quote]
     return (
         record.is_statement
         and record.details.origin is Origin.USER
         and EXPLICIT_INSTRUCTIONS.label in record.details.topics
         and _OF_AN_ORDER.issuperset(record.details.flags)
-        and (not record.evidence or any(map(may_instruct, words)))
+        and (not quotes or any(map(may_instruct, (str(record.value), *quotes))))
     )
 
 
@@ -463,7 +463,6 @@ def _line(
 ) -> str:
     tag = tag or ("statement" if record.is_statement else "fact")
     content = _marked(excerpt) if excerpt else escaped_words(_readable(record.value, record.concept.value_type))
-    speaker = record.evidence[0].speaker if record.evidence else None
     asked, after = next(((item.answers, item.corrects or None) for item in record.evidence[:1]), (None, None))
     said, began, ended = (
         None if moment is None else moment.astimezone(zone).date().isoformat()
@@ -475,7 +474,7 @@ def _line(
         "name": record.concept.keyword if tag == "fact" else None,
         "by": None if record.details.origin is Origin.USER else record.details.origin.value,
         "flagged": ", ".join(record.details.flags) or None,
-        "speaker": None if speaker in (None, record.subject.individual_name) else speaker,
+        "speaker": other_speaker(record.evidence, record.subject),
         "said": said,
         "asked": asked,
         "after": after,

@@ -32,7 +32,7 @@ from factmem.detection.words import ReadableText, fenced, words_of
 from factmem.languages import WORD, Span, clause_spans, content_words, folded, language_of, sentence_spans
 from factmem.patterns import lazy_pattern
 from factmem.recall.text.times import moves_with_its_day
-from factmem.records import FactRecord
+from factmem.records import FactRecord, other_speaker
 from factmem.sentences import says_enough, stated_spans
 from factmem.shapes import bare_type
 from factmem.stemming import stemmer
@@ -543,12 +543,12 @@ def _value(record: FactRecord[Any], *, former: bool) -> _Value:
 
 
 def _whose(record: FactRecord[Any]) -> _Whose:
-    return record.subject.key, record.evidence[0].speaker if record.evidence else None
+    return record.subject.key, other_speaker(record.evidence, record.subject)
 
 
 def _manner(clause: _Clause, record: FactRecord[Any]) -> _Manner:
-    speaker, day = ((item := record.evidence[0]).speaker, item.day) if record.evidence else (None, None)
-    return clause.marks, speaker, day if clause.is_of_a_day else None
+    day = record.evidence[0].day if record.evidence else None
+    return clause.marks, other_speaker(record.evidence, record.subject), day if clause.is_of_a_day else None
 
 
 def _individual(record: FactRecord[Any]) -> _Individual:

@@ -85,7 +85,9 @@ def _source(evidence: Evidence, *, value: Json) -> Text:
     """Return the speaker and the place of evidence, with the quote if it differs from the value."""
     speaker, place = cited(evidence)
     line = Text(", ".join(filter(None, [f"— {speaker or 'someone'}", place])), style="dim")
-    return line if evidence.quote == value else Text.assemble((f"“{_value_shown(evidence.quote)}” ", "italic"), line)
+    return (
+        line if evidence.quote in ("", value) else Text.assemble((f"“{_value_shown(evidence.quote)}” ", "italic"), line)
+    )
 
 
 def match_notes(match: RecallMatch) -> list[Text]:

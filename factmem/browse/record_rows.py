@@ -38,7 +38,7 @@ class Quote:
         text: The words.
         speaker: Name and role of the speaker, as far as they are known.
         place: The conversation and the message, as far as they are known.
-        repeats: Whether the words are the record's value itself, so that a page need not show them twice.
+        repeats: Whether the words are the record's value itself, or none, so that a page need not show them.
     """
 
     text: str
@@ -94,7 +94,7 @@ def quotes_of(record: FactRecord[Any]) -> tuple[Quote, ...]:
     value = value_json(record)
     quoted = ((item, *cited(item)) for item in record.evidence)
     return tuple(
-        Quote(text=shown(item.quote), speaker=speaker, place=place, repeats=item.quote == value)
+        Quote(text=shown(item.quote), speaker=speaker, place=place, repeats=item.quote in ("", value))
         for item, speaker, place in quoted
     )
 
@@ -102,8 +102,9 @@ def quotes_of(record: FactRecord[Any]) -> tuple[Quote, ...]:
 def cited(item: Evidence) -> tuple[str, str]:
     """Return the speaker of some words, and the conversation and message or the place in a document, as far as known.
 
-    The place of a short answer or correction is also what it answers or corrects. Ids that were derived from the
-    content are left out, and so is the position in a conversation without a name.
+    The place of a short answer or correction is also what it answers or corrects, and that of a value that was updated
+    since says so. Ids that were derived from the content are left out, and so is the position in a conversation without
+    a name.
     """
     named = [shown(name) for name in (item.speaker, item.role) if name]
     speaker = f"{named[0]} ({named[1]})" if len(named) == 2 else "".join(named)
@@ -114,6 +115,7 @@ def cited(item: Evidence) -> tuple[str, str]:
         message = ""
     talk, words = ("", "") if item.role == Origin.DOCUMENT.value else ("conversation ", "message ")
     where = [f"{what}{id}" for what, id in ((talk, conversation), (words, message)) if id]
+    where += [] if item.quote else ["updated since"]
     where += [f"to “{item.answers}”"] if item.answers else []
     where += [f"after “{item.corrects}”"] if item.corrects else []
     return speaker, shown(", ".join(where))

@@ -79,10 +79,9 @@ def text_of(said: Assertion) -> str:
 
 
 def evidence_of(said: Assertion) -> tuple[Evidence, ...]:
-    """Return the evidence of an assertion; without any, its own text."""
-    if said.details.evidence:
-        return said.details.evidence
-    return (Evidence(quote=text_of(said), role=said.details.origin.value),)
+    """Return the evidence of an assertion; if that quotes nothing, its own text."""
+    evidence = said.details.evidence or (Evidence(quote="", role=said.details.origin.value),)
+    return evidence if evidence[0].quote else (attrs.evolve(evidence[0], quote=text_of(said)),)
 
 
 def _plain(data: Any) -> str:

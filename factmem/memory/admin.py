@@ -337,7 +337,7 @@ class Admin(ReadingPart):
         """Make the facts about one subject facts about another one: every revision, present and past.
 
         Values that are the subject, such as a `boss`, change to the other subject, also inside lists, dicts and
-        classes.
+        classes. The names of speakers stay: the words of a group keep theirs (`Message.name`).
 
         If both have a SINGLE, the newest value is current and the others are its history. See `convert` for the data
         that the facts keep, and for a killed process.

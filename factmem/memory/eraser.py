@@ -216,15 +216,23 @@ class Eraser(ReadingPart):
         return attrs.evolve(receipt, pending=erased.pending)
 
     async def _meant(self, wanted: RecallFilter, reader: Reader) -> list[FactRecord[Any]]:
-        """Return the records that a filter selects, each in its present or last state."""
-        log, moment = await reader.log(LogPart(kept=wanted, related=True)), self._context.moment
+        """Return the records that a filter selects, each in its present or last state.
+
+        The condition on speakers looks at all revisions, for an update may be of somebody else.
+        """
+        by = wanted.speakers
+        kept = wanted if by is None else RecallFilter(speakers=by, subject=wanted.subject, subjects=wanted.subjects)
+        log, moment = await reader.log(LogPart(kept=kept, related=True)), self._context.moment
+        others = attrs.evolve(wanted, speakers=None)
 
         def select() -> list[FactRecord[Any]]:
-            shown = {recorded.record_id: (recorded, state) for recorded, state in revisions(log, moment)}
+            said = revisions(log, moment)
+            shown = {recorded.record_id: (recorded, state) for recorded, state in said}
+            of_speakers = {it.record_id for it, _ in said if by is None or it.assertion.speaker in by}
             states = states_of(log)
             for row in fold(log, moment):
                 shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
-            meant = [(recorded, state) for recorded, state in shown.values() if wanted.keeps(recorded)]
+            meant = [(it, state) for it, state in shown.values() if it.record_id in of_speakers and others.keeps(it)]
             meant.sort(key=lambda pair: said_order(pair[0]))
             return [record_of(recorded, state=state) for recorded, state in meant]
 

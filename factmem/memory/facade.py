@@ -1132,11 +1132,11 @@ class Memory:
         """Erase records with all their history, vectors and index entries. Irreversible; see `retract`.
 
         Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test the current
-        revision of a record, or the last one if it is not current (retracted, expired, quarantined). All of its
-        revisions are erased, together with the words that it was found in, even if these are separate statements. If
-        words are erased themselves, so is each revision of a fact that quotes them: an earlier value is current again.
-        With words that end a value, the value goes as well, or it would be current again; of a `Concept.single`, all
-        values until then.
+        revision of a record, or the last one if it is not current (retracted, expired, quarantined); ``speakers`` tests
+        all revisions, as an update may be another's. All of its revisions are erased, together with the words that it
+        was found in, even if these are separate statements. If words are erased themselves, so is each revision of a
+        fact that quotes them: an earlier value is current again. With words that end a value, the value goes as well,
+        or it would be current again; of a `Concept.single`, all values until then.
 
         When this returns, no file of the store and no copy in this process holds the erased bytes. If the result is
         ``pending``, another process is still reading them, and any later erasure, or `Admin.expire`, finishes the work.

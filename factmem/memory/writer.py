@@ -247,9 +247,7 @@ class Writer(ReadingPart):
         said = stored = found[0]
         if "value" in given:
             said = self._said_now(said, previous, given["value"])
-            details = attrs.evolve(
-                details, evidence=_meaning_of(previous, given["value"], origin), flags=(), doubt=None
-            )
+            details = attrs.evolve(details, evidence=_evidence_after(previous, origin), flags=(), doubt=None)
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
             return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
         if "value" in given:
@@ -581,17 +579,24 @@ def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> 
     )
 
 
-def _meaning_of(previous: FactRecord[Any], value: Any, origin: Origin | None) -> tuple[Evidence, ...]:
-    """Return the evidence of the new value of a record: none, unless the words before it give a statement its meaning.
+def _evidence_after(previous: FactRecord[Any], origin: Origin | None) -> tuple[Evidence, ...]:
+    """Return the evidence of the new value of a record: of a statement its speaker, and what it answers or corrects.
 
-    The value is not what was said; what it answers or corrects is. One of another origin than the user has no speaker.
+    It quotes nothing, for the value is not what was said. What is of another origin has another speaker.
     """
-    own = origin in (None, Origin.USER)
-    said = [item for item in previous.evidence[:1] if previous.is_statement and item.before]
-    return tuple(
-        Evidence(quote=str(value), speaker=item.speaker if own else None, answers=item.answers, corrects=item.corrects)
-        for item in said
+    kept = origin in (None, previous.details.origin)
+    found = (
+        Evidence(
+            quote="",
+            role=item.role if kept else None,
+            speaker=item.speaker if kept else None,
+            answers=item.answers,
+            corrects=item.corrects,
+        )
+        for item in previous.evidence[:1]
+        if previous.is_statement
     )
+    return tuple(item for item in found if item != Evidence(quote=""))
 
 
 def record_in(recorded: Recorded, concept: Concept[T, Any] | None, state: AssertionState) -> FactRecord[T]:

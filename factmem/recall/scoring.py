@@ -41,8 +41,8 @@ same keyword is an other one's, too. Where the speaker asks for their own ("my")
 counts as an individual. "Ann Berg" does not name Ann Dahl. Nor does a fact of the viewer answer what is asked about
 somebody of whom there are no facts, such as "my mother" or "Nora": without their name it is an other one's, too, and
 gains nothing by its concept. A statement is an other one's if it begins with a relative of the speaker's and the query
-asks for the speaker's own or for another relative, who is not mentioned beside it; or if it begins with the first person
-and the query names somebody who neither speaks nor is mentioned in that conversation.
+asks for the speaker's own or for another relative, who is not mentioned beside it; or if it begins with the first
+person and the query names somebody who neither speaks nor is mentioned in that conversation.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.

@@ -429,7 +429,7 @@ async def test_an_updated_answer_keeps_its_question(clock: FakeClock) -> None:
         await memory.update(records["In the cellar."].id, value="In the hall.")
         (evidence,) = plan.evidence
         assert (evidence.quote, evidence.answers, evidence.message_id) == (
-            "Fibre 500.",
+            "",
             "Which plan do you have?",
             None,
         )

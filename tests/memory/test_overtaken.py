@@ -21,6 +21,7 @@ from factmem import (
     RecallMatch,
     SingleFact,
 )
+from factmem.facts import STATEMENT
 from factmem.recall.text.updates import overtakes
 from factmem.testing import FakeClock, HashEmbedder
 from tests.recall.test_updates import matter
@@ -120,6 +121,61 @@ async def test_another_speaker_another_origin_and_another_place_overtake_nothing
     await memory.remember(Message(content=NEW, role="assistant", name="Ann"))
     await memory.remember(NEW, private=True)
     assert await newer(memory) is None
+
+
+async def _message(memory: Memory, text: str) -> None:
+    await memory.remember(Message(content=text))
+
+
+async def _under_own_name(memory: Memory, text: str) -> None:
+    await memory.remember(Message(content=text, name="alice"))
+
+
+async def _saved(memory: Memory, text: str) -> None:
+    await memory.save(MultipleFacts(STATEMENT, (text,)))
+
+
+async def _updated(memory: Memory, text: str) -> None:
+    (said,) = await memory.remember(Message(content=text.replace(".", " now.")))
+    await memory.update(said.id, value=text)
+
+
+async def _updated_under_own_name(memory: Memory, text: str) -> None:
+    (said,) = await memory.remember(Message(content=text.replace(".", " now."), name="alice"))
+    await memory.update(said.id, value=text)
+
+
+_WAYS = [_message, _under_own_name, _saved, _updated, _updated_under_own_name]
+
+
+@pytest.mark.parametrize("earlier", _WAYS)
+@pytest.mark.parametrize("later", _WAYS)
+async def test_a_statement_overtakes_an_earlier_one_in_whatever_way_both_were_written(
+    memory: Memory, clock: FakeClock, earlier: Any, later: Any
+) -> None:
+    alice = memory.for_user("alice")
+    await earlier(alice, OLD)
+    clock.advance(dt.timedelta(days=1))
+    await later(alice, NEW)
+    assert await newer(alice) == NEW
+
+
+@pytest.mark.parametrize("who", ["Tom", None])
+async def test_an_updated_statement_of_a_group_overtakes_its_speakers_alone(
+    memory: Memory, clock: FakeClock, who: str | None
+) -> None:
+    group: Any = {"scope": "/product/family"}
+    for name in ("Ana", "Tom"):
+        await memory.remember(Message(content=OLD, name=name), **group)
+    clock.advance(dt.timedelta(days=1))
+    (said,) = await memory.remember(Message(content="I moved to Lisboa.", name=who), **group)
+    await memory.update(said.id, value=NEW)
+    marked = {
+        match.record.evidence[0].speaker: match.newer and match.newer.value
+        for match in await memory.recall(OLD, limit=9, **group)
+        if match.record.value == OLD
+    }
+    assert marked == {"Ana": None, "Tom": NEW if who else None}
 
 
 async def test_the_newer_record_lies_in_the_view_and_no_filter_hides_it(memory: Memory) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import pytest
 
-from factmem import Concept, Memory, MemorySubject, Message
+from factmem import Concept, Memory, MemorySubject, Message, Origin
 from factmem.abc import DetectionRequest
 from factmem.abc.detector import Conversation
 from factmem.testing import ScriptedModel
@@ -216,3 +217,83 @@ async def test_a_display_name_is_the_users_own() -> None:
         await view.remember(Message(content="I live in Linz.", name="Ana", timestamp=NOON - dt.timedelta(days=1)))
         found = await view.recall("Where do I live?")
         assert (found[0].record.value, found.answers) == ("I live in Linz.", True)
+
+
+FAMILY: Final = "/product/family"
+
+
+async def of_tom(memory: Memory, **given: Any) -> str:
+    """Remember where Tom and Ana live, and update what he says; return the id of his statement."""
+    (said,) = await memory.remember(Message(name="Tom", content="I live in Wein."), scope=FAMILY)
+    await memory.remember(Message(name="Ana", content="I like skiing."), scope=FAMILY)
+    await memory.update(said.id, value="I live in Wien.", **given)
+    return said.id
+
+
+async def test_an_updated_statement_stays_its_speakers() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        id = await of_tom(memory)
+        assert [(it.id, it.value) for it in await memory.list_records(speakers=["Tom"])] == [(id, "I live in Wien.")]
+        assert (await memory.recall("Where does Tom live?", limit=1)).answers
+        assert (await memory.for_user("Tom").recall("Where do I live?", limit=1)).answers
+        assert not (await memory.for_user("Ana").recall("Where do I live?", limit=1)).answers
+        block = await memory.for_user("Ana").recall("Where does Tom live?", limit=1)
+        assert [item.speaker for item in block[0].record.evidence] == ["Tom"]
+
+
+@pytest.mark.parametrize(
+    ("given", "evidence"),
+    [
+        ({}, [("", "user", "Tom")]),
+        ({"origin": Origin.USER}, [("", "user", "Tom")]),
+        ({"origin": Origin.ASSISTANT}, []),
+        ({"origin": Origin.DOCUMENT}, []),
+    ],
+)
+async def test_the_evidence_of_an_updated_statement_quotes_nothing_and_names_no_speaker_of_another_origin(
+    given: Any, evidence: list[tuple[str, str, str]]
+) -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        (said,) = await memory.remember(Message(name="Tom", content="I live in Wein."))
+        words = (await memory.update(said.id, value="I live in Wien.", **given)).record.evidence
+        assert [(it.quote, it.role, it.speaker) for it in words] == evidence
+        assert {(it.message_id, it.conversation_id, it.position, it.start) for it in words} <= {(None,) * 4}
+
+
+@pytest.mark.parametrize("given", [{}, {"origin": Origin.ASSISTANT}, {"origin": Origin.USER}])
+async def test_who_forgets_a_speaker_forgets_statements_that_were_updated_since(given: Any) -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        id = await of_tom(memory, **given)
+        assert [it.id for it in await memory.forget(speakers=["Tom"], scope=FAMILY)] == [id]
+        said = (it.record.value for it in (await memory.admin.audit()).entries if it.record is not None)
+        assert list(said) == ["I like skiing."]
+
+
+async def test_other_conditions_look_at_the_present_revision_where_speakers_are_forgotten() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        id = await of_tom(memory, importance=0.9)
+        assert list(await memory.forget(speakers=["Tom"], max_importance=0.5)) == []
+        assert [it.id for it in await memory.forget(speakers=["Tom"], min_importance=0.8)] == [id]
+
+
+async def test_the_speaker_of_an_updated_statement_lasts_through_undo_export_and_merge(tmp_path: Path) -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory, Memory("memory:", clock=lambda: NOON) as other:
+        id = await of_tom(memory)
+        change = await memory.update(id, value="I live in Graz.")
+        undone = await memory.undo([change])
+        assert [it.value for it in await memory.list_records(speakers=["Tom"])] == ["I live in Wien."]
+        await memory.undo(undone)
+        await memory.admin.export(tmp_path / "facts.jsonl")
+        await other.admin.import_(tmp_path / "facts.jsonl", trust=True)
+        assert [it.value for it in await other.list_records(speakers=["Tom"])] == ["I live in Graz."]
+        (graz,) = await memory.list_records(speakers=["Tom"])
+        await memory.admin.merge(graz.subject, into="product")
+        assert [it.value for it in await memory.list_records(speakers=["Tom"])] == ["I live in Graz."]
+
+
+async def test_what_was_updated_and_is_said_again_quotes_the_words_first() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        id = await of_tom(memory)
+        await memory.remember(Message(name="Tom", content="I live in Wien."), scope=FAMILY)
+        (again,) = await memory.list_records(speakers=["Tom"])
+        assert (again.id, [it.quote for it in again.evidence]) == (id, ["I live in Wien.", ""])

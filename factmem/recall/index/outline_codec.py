@@ -33,11 +33,11 @@ from factmem.recall.text.signs import (
 )
 from factmem.recall.text.times import days_in
 from factmem.recall.text.updates import MOST_TERMS, Matter, matter_of
-from factmem.records import Assertion, AssertionState, Place
+from factmem.records import Assertion, AssertionState, Place, other_speaker
 from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_now
 from factmem.text_caches import forgettable
 
-OUTLINE_VERSION: Final = 26
+OUTLINE_VERSION: Final = 27
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -97,6 +97,7 @@ MATTER_FIELDS: Final = (
 )
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`.
 
+``speaker`` is the number of `factmem.records.other_speaker`, the same for words that were said, saved or updated.
 ``begins`` is the place of its first own word among its terms, behind those of its speaker, with TELLS_NEWS; 0 for what
 neither follows a statement nor is followed by one. ``names`` has a bit for each of its own words, from the first one
 on, that may be a name or holds a digit; see `factmem.sentences.names_and_figures`.
@@ -329,16 +330,16 @@ def _matter(said: Assertion, text: str, terms: Sequence[str], tells: int) -> tup
     own = said.is_statement and isinstance(said.data, str) and said.details.origin is Origin.USER
     matter = matter_of(said.data) if own else None
     news = _news(text, terms, tells) if own else (0, 0)
+    speaker = other_speaker(said.details.evidence, said.place.subject) if own else None
     if matter is None:
-        return 0, 0, 0, 0, 0, _NO_WORD, 0, *news
-    speaker, number = _speaker(*[(item.speaker, item.role) for item in said.details.evidence[:1]])
+        return 0, 0, _speaker_number(speaker), 0, 0, _NO_WORD, 0, *news
     places: dict[str, int] = {}
     for place, term in enumerate(terms[:MATTER_TERMS]):
         places.setdefault(term, place)
     return (
-        0 if matter.held is None else _digest(f"held {speaker} {matter.held}".encode(errors=_LONE)),
-        0 if matter.counted is None else _digest(f"counted {speaker} {matter.counted}".encode(errors=_LONE)),
-        number,
+        0 if matter.held is None else _digest(f"held {matter.held}".encode(errors=_LONE)),
+        0 if matter.counted is None else _digest(f"counted {matter.counted}".encode(errors=_LONE)),
+        _speaker_number(speaker),
         sum([1 << places[term] for term in matter.content if term in places]),
         0 if matter.circumstance is None else _digest(matter.circumstance.encode(errors=_LONE)) & 0xFFFFFFFF,
         _NO_WORD if matter.value is None else places.get(matter.value, _OTHER_WORD),
@@ -361,10 +362,9 @@ def _news(text: str, terms: Sequence[str], tells: int) -> tuple[int, int]:
 
 @forgettable
 @functools.lru_cache(maxsize=1024)
-def _speaker(*speaker: tuple[str | None, str | None]) -> tuple[str, int]:
-    """Return the name and role of a speaker, if there is one, as a part of keys, and their number."""
-    written = repr([*speaker])
-    return written, _digest(written.encode(errors=_LONE)) & 0xFFFFFFFF
+def _speaker_number(name: str | None) -> int:
+    """Return the number that stands for the name of a speaker; 0 for none."""
+    return 0 if name is None else _digest(name.encode(errors=_LONE)) & 0xFFFFFFFF
 
 
 def read_matter(fields: Mapping[str, int], terms: Sequence[int]) -> Matter[int]:

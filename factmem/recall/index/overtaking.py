@@ -80,8 +80,7 @@ class UpdateFinder:
         rows = np.flatnonzero(columns["begins"][first:]) + first
         counts, ends = _own_words(columns, rows), columns["terms_start"][rows] + columns["terms_count"][rows]
         of = rows.repeat(counts)
-        placed = (columns["head"][of].astype(np.uint64) + np.uint64(1)) * _ODD
-        keys, of = self._with(columns.terms[spread(ends - counts, ends)] ^ placed, of)
+        keys, of = self._with(columns.terms[spread(ends - counts, ends)] ^ _said_by(columns, of), of)
         (starts,) = begins(keys).nonzero()
         rare = np.arange(len(keys)) - starts.repeat(np.diff(starts, append=len(keys))) <= _RARE
         keys, of = keys[rare], of[rare]  # more rows than these never count
@@ -146,8 +145,9 @@ def _own_words(columns: Columns, rows: Rows) -> NDArray[Any]:
 
 
 def _said_by(columns: Columns, rows: NDArray[np.intp]) -> NDArray[np.uint64]:
-    place, speaker = columns["head"][rows].astype(np.uint64), columns["speaker"][rows].astype(np.uint64)
-    return ((place + np.uint64(1)) << np.uint64(32) | speaker) * _ODD
+    """Return a key of the place, owner and speaker of each statement."""
+    track, speaker = columns.of_rows("track", rows).astype(np.uint64), columns["speaker"][rows].astype(np.uint64)
+    return ((track + np.uint64(1)) << np.uint64(32) | speaker) * _ODD
 
 
 def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.intp]) -> NDArray[np.bool_]:
