@@ -323,7 +323,7 @@ class FactRecord(Generic[T]):
     """A fact as people see it: one SINGLE slot, or one value of a MULTIPLE, with a stable id.
 
     Attributes:
-        id: given by the store; stable while the record's value changes.
+        id: given by the store; stable while the record's value changes, another one after a move to another scope.
         fact: the concept with this one value and its times.
         subject: the entity it is about.
         scope: where it holds.

@@ -1,4 +1,4 @@
-"""The past of a record: its revisions, the actions on it, and how to undo the last one."""
+"""The past of a record: its revisions, and the actions on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from factmem.changes import Change, ChangeKind
 from factmem.errors import CapabilityError, RecordNotFoundError
 from factmem.records import AssertionState, FactRecord
 
@@ -59,29 +58,3 @@ async def biography_of(memory: Memory, id: str) -> Biography:
     last = [entry.record for entry in trail if entry.record is not None][-1]
     current = [record for record in revisions if record.state is AssertionState.ACTIVE]
     return Biography(record=current[-1] if current else last, revisions=revisions, trail=trail)
-
-
-async def undo_last(memory: Memory, id: str, *, reason: str | None = None) -> Sequence[Change]:
-    """Undo the last change of a record; undone twice, it is made again.
-
-    A new value gives way to the one before, a new record is retracted, and a retracted one restored.
-
-    Args:
-        memory: The memory.
-        id: The id of the record, in full.
-        reason: The reason, for the audit trail.
-
-    Raises:
-        RecordNotFoundError: No visible record has this id, or it was never accepted from quarantine.
-    """
-    revisions = await memory.history(id)
-    states = [record.state for record in sorted(revisions, key=lambda record: record.revision)]
-    if AssertionState.ACTIVE not in states or states[-1] is AssertionState.RETRACTED:  # by an undo or a rollback
-        return await memory.restore(id, reason=reason)
-    last = max(revisions, key=lambda record: record.revision)
-    if last.state is AssertionState.SUPERSEDED:  # of a lower origin or said earlier: what is current stays
-        return await memory.undo([Change(kind=ChangeKind.UNCHANGED, record=last)], reason=reason)
-    earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
-    if not earlier:
-        return await memory.retract(id, reason=reason)
-    return [await memory.rollback(earlier[-1], reason=reason)]

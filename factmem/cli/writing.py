@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factmem.browse.past import undo_last
 from factmem.browse.record_lines import record_block
 from factmem.browse.texts import parsed_value, shown, typed_value
 from factmem.cli.ids import full_ids
@@ -176,7 +175,7 @@ async def update(
     Options:
         id: Id of the record, in full or shortened.
         value: New value, said now.
-        scope: Scope to move the record to.
+        scope: Scope to move the record to; it has another id there.
     """
     async with session.memory(read_only=False) as memory:
         (full,) = await full_ids(memory, [id])
@@ -189,12 +188,11 @@ async def update(
 async def undo(session: Session, ids: IdsArgument, reason: str | None = None) -> None:
     """Undo the last change of records; a second undo makes the change again.
 
-    A new value is replaced by the earlier one, a new record is retracted, and a retracted record is restored.
+    A new value is replaced by the earlier one, a new record is retracted, and a retracted record is restored. A moved
+    record returns to its scope, by the id that `update` printed or by the one before.
     """
     async with session.memory(read_only=False) as memory:
-        changes = [
-            change for id in await full_ids(memory, ids) for change in await undo_last(memory, id, reason=reason)
-        ]
+        changes = await memory.undo(await full_ids(memory, ids), reason=reason)
     session.show_changes(changes, "undone")
 
 

@@ -94,10 +94,14 @@ def overtakes(newer: str, older: str) -> bool:
     """Return whether a standing instruction replaces an older one, because both are about the same.
 
     They are if nearly all words with content of the shorter are in the other, or if both say how to address the user
-    and the older one nothing else. Instructions that differ in their subject, if only by a word, stand side by side.
+    and the older one nothing else, or if they are the same words up to a limit ("at most five tasks"), the language of
+    answers, or to "always" and "never". Instructions that differ in their subject, if only by a word, stand side
+    by side.
     """
     new, old = _said(newer), _said(older)
     if len(old.terms) <= _OF_ADDRESS and new.addresses and old.only_addresses:
+        return True
+    if new.language == old.language and new.frame and new.frame == old.frame:
         return True
     fewer = min(len(new.terms), len(old.terms))
     return fewer > 1 and len(new.terms & old.terms) >= _SAME_WORDS * fewer
@@ -174,6 +178,23 @@ class _Said:
     def terms(self) -> frozenset[str]:
         """The words with content."""
         return frozenset(content_words(self.sentence, self.language))
+
+    @functools.cached_property
+    def frame(self) -> str:
+        """The words, with a mark for a limit or the language of answers, or else without "always" and "never"."""
+        said = " ".join(words_of(self.language.without("please", self.sentence)))
+        lead = {cue: found for cue in ("always", "never") if (found := self.language.cues[cue].match(said))}
+        rest = said[max((found.end() for found in lead.values()), default=0) :].strip()
+        kinds = {"bounds": "numbers"} if "never" in lead else {"limits": "numbers", "replies": "tongues"}
+        for cue, kind in kinds.items():
+            found = self.language.finds(cue, rest)
+            value = found and WORD.search(rest, found.end())
+            if not value or not (value[0].isdecimal() or self.language.finds(kind, value[0])):
+                continue
+            masked = f"{rest[: value.start()]}#{rest[value.end() :]}"
+            if kind == "numbers" or masked.endswith("#"):
+                return f"never {masked}" if "never" in lead else masked
+        return rest
 
     @functools.cached_property
     def addresses(self) -> bool:

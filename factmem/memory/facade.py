@@ -1012,15 +1012,19 @@ class Memory:
         """
         return await self._writer.rollback(revision, reason)
 
-    async def undo(self, changes: Iterable[Change], *, reason: str | None = None) -> tuple[Change, ...]:
+    async def undo(self, changes: Iterable[Change | str], *, reason: str | None = None) -> tuple[Change, ...]:
         """Revert changes in one transaction, for example those of a `Remembered` or of a rollback.
+
+        By the ids of records, the last change of each is undone, one record after another: a new value gives way to the
+        one before, a new record is retracted, a retracted one restored, and a moved one returns to its scope, by the id
+        that it has there or the one that it had. Undone twice, it is made again.
 
         Every revision returns to its state before the change (`Change.states_before`). A new revision is retracted,
         with the later revisions of its record at its place. Records that were accepted or rejected in the quarantine
         wait again.
 
         Args:
-            changes: The changes, in the order made.
+            changes: The changes, in the order made; or ids of records.
             reason: The reason, for the audit trail.
 
         Returns:
@@ -1028,8 +1032,9 @@ class Memory:
             if only the history shows it.
 
         Raises:
-            InvalidDataError: The argument is not a list of changes.
-            RecordNotFoundError: A change is undone already, or its record was erased; none was reverted.
+            InvalidDataError: The argument is not a list of changes or of ids.
+            RecordNotFoundError: A change is undone already, or its record was erased; none was reverted. Or no visible
+                record has an id, or it was never accepted from quarantine.
             StateConflictError: The undo would retract later words that wait for a model, or another writer changed a
                 record meanwhile; none was reverted.
             CapabilityError: The provider keeps no history.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any, Final, assert_never
 
 import attrs
@@ -157,6 +157,59 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         for entry in entries.values()
         if states[entry.id] is not present[entry.id]
     ]
+
+
+def moves_beside(log: Sequence[LogEntry]) -> set[int]:
+    """Return the numbers of the revisions that the log of a record may be linked with by a move.
+
+    They are those that its own revisions name, and those that directly follow a retraction of its own; see `last_move`.
+    """
+    named = {entry.assertion.revised for entry in log if isinstance(entry, Recorded)}
+    return {number for number in named if number} | {entry.seq + 1 for entry in log if isinstance(entry, StateChange)}
+
+
+def last_move(log: Sequence[LogEntry], record_id: str) -> Change | None:
+    """Return the last change of a record if that is a move between scopes or the undo of one; it is of two records.
+
+    Args:
+        log: Log of the record, and of those that `moves_beside` names.
+        record_id: Id of the record.
+    """
+    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
+    named = ((entry, entries.get(entry.assertion.revised or 0)) for entry in entries.values())
+    linked = [{came.record_id, left.record_id} for came, left in named if left and came.record_id != left.record_id]
+    moves = (_move_at_end(log, pair) for pair in linked if record_id in pair)
+    return next(filter(None, moves), None)
+
+
+def _move_at_end(log: Sequence[LogEntry], pair: Set[str]) -> Change | None:
+    """Return the last change of two records if it hid one of them and showed the other, in one transaction."""
+    entries = {it.id: it for it in log if isinstance(it, Recorded) and it.record_id in pair}
+    changes = (it for it in log if isinstance(it, StateChange) and it.assertion_id in entries)
+    events: list[Recorded | StateChange] = sorted([*entries.values(), *changes], key=lambda event: event.seq)
+    last: dict[str, Recorded | StateChange] = {}  # of each revision, the newest first
+    while events:
+        event = events[-1]
+        id = event.id if isinstance(event, Recorded) else event.assertion_id
+        newest = next(iter(last.values()), event)
+        together = (event.seq + len(last), event.recorded_at) == (newest.seq, newest.recorded_at)
+        if not together or id in last or (isinstance(event, Recorded) and event.assertion.revised is None):
+            break
+        last[id] = events.pop()
+    before, after = states_of(events), states_of([*events, *reversed(last.values())])
+    shown = {entries[id].record_id for id in last if entries[id].assertion.counts(after[id])}
+    hidden = {entries[id].record_id for id in last if after[id] is AssertionState.RETRACTED}
+    if len(shown) != 1 or len(hidden) != 1 or shown == hidden:
+        return None
+    there, gone = (
+        max((entries[id] for id in last if entries[id].record_id in of), key=deciding_order) for of in (shown, hidden)
+    )
+    return Change(
+        kind=ChangeKind.UPDATED,
+        record=shown_record(there, {}, state=after[there.id]),
+        previous=shown_record(gone, {}, state=after[gone.id]),
+        states_before={entries[id].seq: before.get(id, AssertionState.RETRACTED) for id in last},
+    )
 
 
 def in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequence[LogEntry]) -> list[Change]:

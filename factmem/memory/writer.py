@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -40,6 +41,8 @@ from factmem.memory.reversals import (
     changed_log,
     changes_by,
     in_order_of,
+    last_move,
+    moves_beside,
     restore_requests,
     revision_in,
     rollback_requests,
@@ -82,7 +85,7 @@ class Updates(TypedDict, total=False):
         value: The new value, said now, or at the present revision's time if that is later.
         scope: The scope to move the record to. A record is one slot of its place, so it has another id there: that of
             ``change.record``. At the old place it is retracted with its history, in the same transaction. `undo` of the
-            change moves it back; `rollback` of an old revision restores that one beside it.
+            change, or by either id, moves it back; `rollback` of an old revision restores that one beside it.
         importance: From 0 to 1.
         categories: Labels, in place of the present ones.
         topics: Topics, in place of the present ones.
@@ -356,10 +359,42 @@ class Writer(ReadingPart):
         (record,) = await self._reader.current([target.record_id])
         return Change(kind=ChangeKind.UNCHANGED, record=record, previous=record, states_before={})
 
-    async def undo(self, changes: Iterable[Change], reason: str | None) -> tuple[Change, ...]:
+    async def undo(self, changes: Iterable[Change | str], reason: str | None) -> tuple[Change, ...]:
         """See `Memory.undo`."""
         self._check_changeable()
-        last_first = listed("changes", changes, Change)[::-1]
+        given = listed("changes", changes, Change, str)
+        made = [item for item in given if isinstance(item, Change)]
+        if len(made) == len(given):
+            return await self._undo(made, reason)
+        if made:
+            raise InvalidDataError("undo takes changes or ids of records, not both: call it twice", path="$.changes")
+        undone: dict[str, tuple[Change, ...]] = {}
+        for id in ids_of(item for item in given if isinstance(item, str)):
+            if id not in undone:  # not the other record of a move
+                done = await self._undo_last(id, reason)
+                undone |= {id: done}
+                undone |= {it.previous.id: () for it in done if it.previous and it.previous.id not in undone}
+                undone |= {it.record.id: () for it in done if it.record.id not in undone}
+        return tuple(itertools.chain.from_iterable(reversed(undone.values())))
+
+    async def _undo_last(self, record_id: str, reason: str | None) -> tuple[Change, ...]:
+        """Undo the last change of a record."""
+        revisions = sorted(await self._reader.history(record_id, None, None, None), key=lambda it: it.revision)
+        log = await self._reader.log(LogPart(record_ids=[record_id]))
+        beside = await self._reader.log(LogPart(seqs=moves_beside(log)))
+        linked = {record_id, *(entry.record_id for entry in beside if isinstance(entry, Recorded))}
+        if move := last_move(await self._reader.log(LogPart(record_ids=linked)), record_id):
+            return await self._undo([move], reason)
+        states = [record.state for record in revisions]
+        if AssertionState.ACTIVE not in states or states[-1] is AssertionState.RETRACTED:  # by an undo or a rollback
+            return await self.restore([record_id], reason)
+        if states[-1] is AssertionState.SUPERSEDED:  # of a lower origin or said earlier: what is current stays
+            return await self._undo([Change(kind=ChangeKind.UNCHANGED, record=revisions[-1])], reason)
+        earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
+        return (await self.rollback(earlier[-1], reason),) if earlier else await self.retract([record_id], reason)
+
+    async def _undo(self, changes: Sequence[Change], reason: str | None) -> tuple[Change, ...]:
+        last_first = changes[::-1]
         numbers = {number for change in last_first for number in change.states_before}
         log = await self._reader.log(LogPart(seqs=numbers, related=True))
         requests = await to_thread.run_sync(undo_requests, log, last_first, reason)

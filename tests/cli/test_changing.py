@@ -178,6 +178,14 @@ def test_what_another_viewer_keeps_is_not_forgotten(cli: CommandLine) -> None:
     assert cli.data("load", "pet", "--viewer", "maya")["value"] == "cat"
 
 
+@pytest.mark.parametrize("named", ["previous", "record"])
+def test_a_move_is_undone_by_the_id_before_and_by_the_printed_one(cli: CommandLine, named: str) -> None:
+    (record,) = cli.data("save", "seats", "80")
+    change = cli.data("update", record["id"], "--scope", "/product/app")
+    cli.data("undo", change[named]["id"])
+    assert [(it["id"], it["scope"]) for it in cli.data("list")["records"]] == [(record["id"], record["scope"])]
+
+
 def test_an_unknown_id_is_an_error(cli: CommandLine) -> None:
     assert cli.error("retract", "nothing")["type"] == "RecordNotFoundError"
     unknown = cli.error("undo", "nothing")

@@ -8,6 +8,7 @@ import attrs
 
 from factmem.abc.consolidator import Action
 from factmem.changes import ChangeKind, changes_between
+from factmem.details import Evidence
 from factmem.facts import Concept
 from tests.tables import each_case
 
@@ -32,6 +33,15 @@ async def test_each_record_is_created_updated_or_deleted_in_the_order_first_said
     assert updated.previous is not None
     assert (updated.previous.value, updated.previous.id) == ("kept", updated.record.id)
     assert changes_between(after, after) == []
+
+
+async def test_more_evidence_alone_is_an_update(world: World) -> None:
+    """This includes evidence that is older than the record's."""
+    await world.save(world.says("it rains", minute=5, evidence=[Evidence(quote="now")]))
+    before = await world.current()
+    await world.save(world.says("it rains", minute=1, evidence=[Evidence(quote="then")]))
+    (change,) = changes_between(before, await world.current())
+    assert (change.kind, len(change.record.evidence)) == (ChangeKind.UPDATED, 2)
 
 
 async def test_values_are_read_with_their_declared_concepts(world: World) -> None:

@@ -30,11 +30,17 @@ async def test_a_wish_is_shown_everything_said_before_behind_its_walls(world: Wo
     assert await world.texts() == ["dogs bark", PARIS]
 
 
-@pytest.mark.parametrize("asked", [False, True], ids=["without a consolidator", "whatever the consolidator thinks"])
-async def test_an_exact_match_is_meant(world: World, asked: bool) -> None:
+async def test_without_a_consolidator_only_an_exact_match_is_forgotten(world: World) -> None:
     await world.save(world.says(PARIS), world.says(BERLIN))
-    wish = await world.candidates(world.says(PARIS, minute=5), removal=True)
-    await world.consolidate(wish, world.always(Action.KEEP, Action.KEEP) if asked else None)
+    await world.consolidate(await world.candidates(world.says(PARIS, minute=5), removal=True))
+    assert await world.texts() == [BERLIN]
+
+
+async def test_an_exact_match_is_meant_whatever_the_consolidator_thinks(world: World) -> None:
+    await world.save(world.says(PARIS), world.says(BERLIN))
+    await world.consolidate(
+        await world.candidates(world.says(PARIS, minute=5), removal=True), world.always(Action.KEEP, Action.KEEP)
+    )
     assert await world.texts() == [BERLIN]
 
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from factmem.abc import Consolidator
+from factmem.abc import Consolidator, Prompt
 from factmem.abc.consolidator import Action, Known, Novelty, Verdict, Verdicts
 from factmem.consolidation.model_consolidator import InstructorConsolidator
-from factmem.consolidation.verdicts import ConsolidationAnswer
 from factmem.errors import ModelAnswerError, ModelError, ModelUnavailableError
 from factmem.llm import InstructorModel
 from factmem.testing import ScriptedModel
 from factmem.testing.chat_answers import Said, answering, error_answer
 from factmem.testing.openai_server import Answer, LoopbackOpenAIServer
+
+if TYPE_CHECKING:
+    from tests.consolidation.conftest import World
 
 THEN = dt.datetime(2024, 3, 1, 9, tzinfo=dt.UTC)
 NOVELTY = Novelty(
@@ -85,19 +87,43 @@ async def test_texts_are_data_in_one_escaped_document() -> None:
 
 
 @pytest.mark.parametrize("removal", [False, True], ids=["statement", "wish"])
-async def test_each_prompt_explains_every_action_and_shows_it_in_a_right_answer(
-    removal: bool,
-) -> None:
+async def test_each_prompt_has_worked_examples_that_are_right_answers(removal: bool) -> None:
+    from factmem.consolidation.verdicts import ConsolidationAnswer
+
     model = saying()
     await InstructorConsolidator(model).decide(Novelty(text="x", said_at=THEN, removal=removal, known=NOVELTY.known))
     (prompt,) = model.prompts
-    assert {action for action in Action if f"\n- {action.value}: " in prompt.instructions} == set(Action)
-    answers = [ConsolidationAnswer.model_validate_json(example.answer) for example in prompt.examples]
-    assert {item.action for answer in answers for item in answer.known} == set(Action)
-    for example, answer in zip(prompt.examples, answers, strict=True):
+    assert prompt.examples
+    for example in prompt.examples:
+        answer = ConsolidationAnswer.model_validate_json(example.answer)
         assert [item.number for item in answer.known] == list(range(example.content.count("<known ")))
-    contents = [prompt.content, *(example.content for example in prompt.examples)]
-    assert {"<wish " in content for content in contents} == {removal}
+        assert ("<wish " in example.content) is removal
+
+
+@pytest.mark.parametrize("removal", [False, True], ids=["statement", "wish"])
+async def test_each_prompt_explains_every_action_and_shows_it_in_an_example(removal: bool) -> None:
+    from factmem.consolidation.verdicts import ConsolidationAnswer
+
+    model = saying()
+    await InstructorConsolidator(model).decide(Novelty(text="x", said_at=THEN, removal=removal, known=NOVELTY.known))
+    (prompt,) = model.prompts
+    answers = [ConsolidationAnswer.model_validate_json(example.answer) for example in prompt.examples]
+    assert {action for action in Action if f"\n- {action.value}: " in prompt.instructions} == set(Action)
+    assert {item.action for answer in answers for item in answer.known} == set(Action)
+
+
+async def test_a_wish_asks_which_of_the_known_records_are_meant() -> None:
+    prompts: list[Prompt] = []
+
+    def script(prompt: Prompt, answer: object) -> dict[str, Any]:
+        prompts.append(prompt)
+        return {"known": [{"number": 1, "action": "delete"}], "insert": False}
+
+    wish = Novelty(text="Ana's pets", said_at=THEN, removal=True, known=NOVELTY.known)
+    verdicts = await InstructorConsolidator(ScriptedModel(script)).decide(wish)
+    assert "<wish " in prompts[0].content
+    assert "forget" in prompts[0].instructions
+    assert verdicts.known.keys() == {1}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +155,12 @@ async def test_a_record_with_a_secret_is_not_shown_and_a_secret_of_the_novelty_i
     assert "Lyon" not in model.prompts[0].content
 
 
+async def test_the_models_errors_are_passed_on() -> None:
+    consolidator = InstructorConsolidator(ScriptedModel(lambda prompt, answer: ModelUnavailableError("down")))
+    with pytest.raises(ModelUnavailableError):
+        await consolidator.decide(NOVELTY)
+
+
 FAULTS: dict[str, tuple[type[ModelError] | None, Said | Answer]] = {
     "right": (None, RIGHT),
     "fenced": (None, f"Sure!\n```json\n{json.dumps(RIGHT)}\n```"),
@@ -157,3 +189,15 @@ async def test_over_a_socket_each_fault_is_an_answer_or_a_typed_error(
             with pytest.raises(raised) as caught:
                 await consolidator.decide(NOVELTY)
             assert "Ana" not in str(caught.value)
+
+
+@pytest.mark.parametrize("fault", [name for name, (raised, _) in FAULTS.items() if raised], ids=str)
+async def test_a_plan_made_over_a_failing_server_inserts(world: World, fault: str) -> None:
+    """Each candidate is kept, and the plan reports the failure."""
+    await world.save(world.says("Ana lives in Lyon."))
+    with LoopbackOpenAIServer(answering(FAULTS[fault][1])) as server:
+        model = InstructorModel("m", base_url=server.base_url, api_key="k", tries=1, retries=0, pause=0.0)
+        candidates = await world.candidates(world.says("Ana lives in Faro.", minute=1))
+        planned, _ = await world.consolidate(candidates, InstructorConsolidator(model))
+    assert await world.texts() == ["Ana lives in Lyon.", "Ana lives in Faro."]
+    assert len(planned.failures) == 1

@@ -357,6 +357,10 @@ def test_a_policy_with_a_number_out_of_range_is_refused(wrong: dict[str, float])
 
 # The known records are scanned a bounded number of times, however large the batch and the store are
 
+
+if TYPE_CHECKING:
+    from tests.consolidation.conftest import World
+
 MANY = 40
 ItemT = TypeVar("ItemT")
 

@@ -86,6 +86,15 @@ async def test_a_record_that_was_not_shown_cannot_be_named(world: World, number:
     assert sorted(await world.texts()) == sorted([*(said.data for said in known), BERLIN])
 
 
+async def test_the_question_holds_no_id(world: World) -> None:
+    (known,) = await world.save(world.says(PARIS))
+    asked = world.always()
+    await world.consolidate(await world.candidates(world.says(BERLIN)), asked)
+    shown = repr([(novelty.text, [item.text for item in novelty.known]) for novelty in asked.asked])
+    assert known.id not in shown
+    assert known.record_id not in shown
+
+
 async def test_remember_returns_foreign_what_changed_is_never_somebody_elses(world: World) -> None:
     """remember_returns_foreign: for "not new" CrewAI returned the most similar record, even a private one."""
     await world.save(world.says(PARIS, owner="bob"))

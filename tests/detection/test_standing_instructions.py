@@ -78,6 +78,13 @@ def test_an_instruction_how_to_address_the_user_replaces_the_one_before(newer: s
     assert overtakes(newer, older) is replaced
 
 
+@each_case("newer", "older", "replaced")
+def test_an_instruction_with_another_value_or_the_opposite_lead_replaces_the_one_before_and_none_about_something_else(
+    newer: str, older: str, replaced: bool
+) -> None:
+    assert overtakes(newer, older) is replaced
+
+
 @pytest.mark.parametrize(
     "text", ["My boss wrote:\n\n{}", "-----Original Message-----\n{}", "It is a fine hotel. " * 60 + "{}"]
 )

@@ -12,7 +12,7 @@ from factmem import AgentMemoryProvider, Change, ChangeKind, Concept, Memory, Me
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action
-from factmem.errors import BudgetSpentError, ModelError, ModelRefusedError, RecordNotFoundError
+from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelRefusedError, RecordNotFoundError
 from factmem.fold import deciding_order
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
@@ -100,6 +100,44 @@ async def test_an_undo_and_its_undo_bring_every_revision_back(
                 assert [entry for entry in seen["history"] if entry in first["history"]] == first["history"]
                 seen["history"] = first["history"]  # beside it stands what was undone, retracted
             assert seen == expected
+
+
+@pytest.mark.parametrize("given", [["old"], ["new"], ["old", "new"]])
+async def test_a_move_is_undone_and_made_again_by_either_id(
+    provider: AgentMemoryProvider, clock: FakeClock, given: list[str]
+) -> None:
+    async with opened(provider, clock) as memory:
+        for seats in (12, 14):
+            (record,) = await memory.save(SingleFact(SEATS, seats), scope=ALPHA)
+        moved = (await memory.update(record.id, scope="/product/beta")).record
+        ids = {"old": record.id, "new": moved.id}
+        for scope in (ALPHA, "/product/beta", ALPHA):
+            (change,) = await memory.undo([ids[name] for name in given])
+            assert (change.kind, str(change.record.scope)) == (ChangeKind.UPDATED, scope)
+            assert [(item.value, str(item.scope)) for item in await memory.list_records()] == [(14, scope)]
+
+
+async def test_a_change_after_a_move_is_undone_without_the_move(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        moved = (await memory.update(record.id, scope="/product/beta")).record
+        await memory.update(moved.id, value=14)
+        await memory.undo([moved.id])
+        assert [(item.value, str(item.scope)) for item in await memory.list_records()] == [(12, "/product/beta")]
+        back = (await memory.update(moved.id, scope=ALPHA)).record
+        assert back.id == record.id
+        await memory.undo([back.id])
+        assert [str(item.scope) for item in await memory.list_records()] == ["/product/beta"]
+
+
+async def test_an_undo_takes_changes_or_ids(memory: Memory) -> None:
+    kept = await memory.remember("The venue has 80 seats.")
+    with pytest.raises(InvalidDataError, match="changes or ids of records, not both"):
+        await memory.undo([*kept.changes, kept[0].id])
+    (change,) = await memory.undo([kept[0].id])
+    assert change.kind is ChangeKind.DELETED
 
 
 async def test_an_undone_retraction_leaves_the_value_that_was_said_since(

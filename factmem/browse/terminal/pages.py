@@ -24,7 +24,7 @@ from textual.widgets.option_list import Option
 from textual.worker import Worker, WorkerState
 
 from factmem.browse.browser import AgentQuestion, Browser, Draft, InboxPage, Narrowing, Overview, draft_of
-from factmem.browse.past import Biography, undo_last
+from factmem.browse.past import Biography
 from factmem.browse.record_rows import is_current, shape_of, value_of
 from factmem.browse.terminal import pictures
 from factmem.browse.terminal.pictures import plain
@@ -234,7 +234,7 @@ class RecordsPage(Page):
         if (row := self._first()) is not None:
             self._change(
                 [row], "Undo the last change of", "Undid the last change of",
-                lambda why: undo_last(self.browser.memory, row.id, reason=why),
+                lambda why: self.browser.memory.undo([row.id], reason=why),
             )  # fmt: skip
 
     @work(exit_on_error=False)

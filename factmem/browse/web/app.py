@@ -20,7 +20,7 @@ from typing_extensions import Buffer
 
 from factmem.browse.browser import FIELDS, AgentQuestion, Browser, Comparison, Draft, Narrowing, draft_of
 from factmem.browse.charts import marks_of
-from factmem.browse.past import Biography, undo_last
+from factmem.browse.past import Biography
 from factmem.browse.texts import accepted, counted
 from factmem.browse.web.guard import Guard, visit_of, was_let_in
 from factmem.browse.web.templating import address, render
@@ -51,7 +51,7 @@ _CHANGES: Final[Mapping[str, tuple[_Change, _Notice]]] = {
     ),
     "/record/{id}/restore": (lambda browser, ids, why: browser.memory.restore(*ids, reason=why), "Restored."),
     "/record/{id}/undo": (
-        lambda browser, ids, why: undo_last(browser.memory, *ids, reason=why),
+        lambda browser, ids, why: browser.memory.undo(ids, reason=why),
         "The last change is undone. Undo again to repeat it.",
     ),
     "/inbox/accept": (
