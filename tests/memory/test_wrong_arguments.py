@@ -205,7 +205,7 @@ WRONG: dict[str, tuple[tuple[Any, ...], tuple[Callable[[Memory, Any], Any], ...]
     ),
     "a path, or a file opened for writing": ((None, 5), (lambda memory, wrong: memory.admin.export(wrong),)),
     "since must be": (("2026-05-01",), (lambda memory, wrong: memory.list_records(since=wrong),)),
-    "changes": ((None, "all", 5, ["all"], [None]), (lambda memory, wrong: memory.undo(wrong),)),
+    "changes": ((None, "all", 5, [None]), (lambda memory, wrong: memory.undo(wrong),)),
 }
 """Messages of errors, each with wrong values and the calls that they are given to."""
 

@@ -250,8 +250,11 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     if language.finds("changes", sentence):
         return nothing
     copula = kind == "copula" and not language.unspaced
-    if copula and ((written[0].islower() and value[0] in definite) or language.everyday.issuperset(words[:-1])):
-        return nothing  # "She is my doctor.", "It is Ann."
+    if copula and language.everyday.issuperset(words[:-1]):
+        return nothing  # "It is Ann."
+    thing = words_of(sentence)[0] in definite and not any(map(relation, words))
+    if copula and written[0].islower() and value[0] in definite and not (thing and form.endswith("A")):
+        return nothing  # "She is my doctor.", but "My hotel is the Ritz."
     if kind == "shared" and (len(said) < 2 or _FIGURE.search(sentence, end)):
         return nothing  # "We use Slack.", "I take 5 mg of it in the evening."
     plain = form == "a" or (form == "A" and text.islower() and not _may_name(words, rest, language))
