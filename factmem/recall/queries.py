@@ -489,7 +489,7 @@ class _Asking:
         if self.kin is not None:
             (rows,) = (~self.facts & (told == Whom.RELATIVE)).nonzero()
             elsewhere = np.zeros(len(told), np.bool_) if elsewhere is None else elsewhere
-            elsewhere[rows] |= self.kin[1].among(rows)[0] == 0
+            elsewhere[rows] |= (self.kin[0].among(rows)[1] > 0) & (self.kin[1].among(rows)[0] == 0)
         if self.query.owned and not self.people:
             owned = self._owned_by_others()
             elsewhere = owned if elsewhere is None else elsewhere | owned

@@ -502,3 +502,20 @@ async def test_what_begins_with_another_relative_stands_below_what_mentions_the_
     for line in (of_another, said):
         await user.remember(Message(content=line))
     assert [match.record.value for match in await user.recall(question)] == [said, of_another]
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        ("My parents live in Graz.", "Where does my mother live?"),
+        ("My grandparents live in Kiel.", "Where does my grandmother live?"),
+    ],
+)
+async def test_what_is_said_of_parents_is_not_said_of_another_than_the_mother(
+    said: str, question: str, memory: Memory
+) -> None:
+    user = memory.for_user("lena")
+    for line in (said, "My uncle lives in Bonn."):
+        await user.remember(Message(content=line))
+    first, second = found = await user.recall(question)
+    assert (found.answers, first.record.value, first.parts.other, second.parts.other) == (True, said, 0, 1)

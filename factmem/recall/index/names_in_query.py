@@ -64,16 +64,19 @@ def people_terms(query: str) -> dict[int, int]:
 def relation_terms(asked: frozenset[int]) -> tuple[Term, Term]:
     """Return a term for which any word for some relations stands, and one for which any word for the others does.
 
-    A kind of them, such as a daughter of a child, is one of them.
+    A kind of them, such as a daughter of a child, is one of them. What they are a kind of is neither.
 
     Args:
         asked: The numbers of the relations' English names; see `people_terms`.
     """
     may_wait()
+    names = {*PEOPLE.values()}
+    own = {name for name in names if not asked.isdisjoint(term_numbers(analyse(widened(name))))}
+    others = names - own - {wider for name in own for wider in widened(name).split()}
     numbers: tuple[set[int], set[int]] = set(asked), set()
-    others = {name for name in {*PEOPLE.values()} if asked.isdisjoint(term_numbers(analyse(widened(name))))}
     for word, name in PEOPLE.items():
-        numbers[name in others].update(term_numbers(analyse(word)[:1]))
+        if name in own or name in others:
+            numbers[name in others].update(term_numbers(analyse(word)[:1]))
     return Term.any_of(numbers[0]), Term.any_of(numbers[1])
 
 
