@@ -21,10 +21,11 @@ from factmem.memory.journal import going_along
 from factmem.memory.media import drop_kept_media
 from factmem.memory.operations import operation
 from factmem.memory.reader import Reader, ReadingPart
+from factmem.memory.reversals import left_by_moves
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import FactRecord, LogEntry, Recorded, as_kept_apart, record_of, shown_record
+from factmem.records import Assertion, FactRecord, LogEntry, Recorded, as_kept_apart, record_of, shown_record
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance, listed
 
@@ -82,6 +83,9 @@ class Eraser(ReadingPart):
             raise InvalidDataError("say what to forget: an empty filter would erase everything, as admin.reset() does")
         records = await self._meant(wanted, self._reader.everybody if record_ids else self._reader)
         entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
+        if wanted.speakers is not None:
+            shared, said = await self._shared_with_others({record.id for record in records}, wanted.speakers)
+            records, entries = [record for record in records if record.id not in shared], [*entries, *said]
         return await self._erased(records, entries, dry_run=dry_run)
 
     def _check(self, *, dry_run: bool) -> None:
@@ -97,6 +101,20 @@ class Eraser(ReadingPart):
         others = attrs.evolve(wanted, record_ids=None)
         found = await self._reader.everybody.quarantined(LogPart(ids=ids))
         return [entry for entry, _ in found if entry.id in ids and others.keeps(entry)]
+
+    async def _shared_with_others(
+        self, record_ids: Collection[str], speakers: Collection[str]
+    ) -> tuple[Collection[str], list[Recorded]]:
+        """Return those of some records that hold words of others than some speakers, and the words of these there."""
+        log = await self._reader.with_moves(record_ids)
+
+        def divided() -> tuple[Collection[str], list[Recorded]]:
+            entries = [entry for entry in log if isinstance(entry, Recorded)]
+            others = {entry.id for entry in entries if _is_said_by_others(entry.assertion, speakers)}
+            shared = {entry.record_id for entry in entries if entry.id in others}
+            return shared, [entry for entry in entries if entry.record_id in shared and entry.id not in others]
+
+        return await to_thread.run_sync(divided)
 
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
         """See `Admin.reset`."""
@@ -114,12 +132,13 @@ class Eraser(ReadingPart):
         if not (records or entries):
             return Erasure(records=(), dry_run=dry_run)
         ids = {record.id for record in records}
-        named = [*await self._reader.everybody.log(LogPart(record_ids=ids)), *entries]
+        left = await self._left_by_moves(ids)
+        named = [*await self._reader.everybody.log(LogPart(record_ids=ids)), *left, *entries]
         cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
         talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
         log = [*named, *await self._reader.everybody.log(LogPart(jobs=True))]
         log += await self._reader.everybody.log(LogPart(conversations=talks, related=True)) if talks else ()
-        words = await to_thread.run_sync(going_along, log, ids, {entry.id for entry in entries})
+        words = await to_thread.run_sync(going_along, log, ids, {entry.id for entry in (*left, *entries)})
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
             shown_record(entry, self._context.concepts, state=states[entry.id])
@@ -133,21 +152,27 @@ class Eraser(ReadingPart):
         receipt = await self._backend.erase(
             self._context.tenant,
             [record.id for record in records],
-            assertion_ids=[recorded.id for recorded in (*entries, *words)],
+            assertion_ids=list(dict.fromkeys(recorded.id for recorded in (*left, *entries, *words))),
         )
         await drop_kept_media(self._context, self._backend, [*named, *words])
         return attrs.evolve(erasure, erased=receipt.erased, pending=receipt.pending)
+
+    async def _left_by_moves(self, record_ids: Collection[str]) -> list[Recorded]:
+        """Return the revisions that moves of records have left at other places, in whatever scope."""
+        log = await self._reader.with_moves(record_ids)
+        return await to_thread.run_sync(left_by_moves, log, record_ids)
 
     async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
         """See `Admin.traces`."""
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
         log = await self._reader.everybody.log()
-        words = await to_thread.run_sync(going_along, log, set(record_ids))
-        ids = {recorded.id for recorded in words}
-        gone = [
-            entry for entry in log if isinstance(entry, Recorded) and (entry.record_id in record_ids or entry.id in ids)
-        ]
+        visible = {entry.record_id for entry in log if isinstance(entry, Recorded)}.intersection(record_ids)
+        left = await self._left_by_moves(visible)
+        words = await to_thread.run_sync(going_along, [*log, *left], visible, {entry.id for entry in left})
+        ids = {recorded.id for recorded in (*words, *left)}
+        recorded = {entry.id: entry for entry in (*log, *left) if isinstance(entry, Recorded)}
+        gone = [entry for entry in recorded.values() if entry.record_id in visible or entry.id in ids]
         vectors = await self._stored_vectors({recorded.seq for recorded in gone})
         return await to_thread.run_sync(traces_of, gone, log, vectors, texts, self._context.tenant)
 
@@ -237,3 +262,9 @@ class Eraser(ReadingPart):
             return [record_of(recorded, state=state) for recorded, state in meant]
 
         return await to_thread.run_sync(select)
+
+
+def _is_said_by_others(said: Assertion, speakers: Collection[str]) -> bool:
+    """Return whether others than some speakers say something; updates that name nobody change what was said."""
+    updates = said.revises is not None or said.revised is not None
+    return said.speaker not in speakers and (said.speaker is not None or not updates)

@@ -15,12 +15,13 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, endings, fold, never_accepted, record_key, revisions, states_of
+from factmem.fold import Current, by_record, endings, fold, never_accepted, record_key, revisions, states_of
 from factmem.grouping import grouped
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import Filters, Listing, RecordPage, check_concept, ids_of, is_record_id, keywords_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
+from factmem.memory.reversals import moves_beside, moves_in
 from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
@@ -411,6 +412,15 @@ class Reader(Part):
             return list(await self._backend.mirror.log(part))
         sight = self._context.sight_of(part.kept)
         return list(await self._backend.mirror.log(attrs.evolve(part, sight=sight), sight.sees))
+
+    async def with_moves(self, record_ids: Collection[str]) -> list[LogEntry]:
+        """Return the log of records and of those that moves between scopes link with them, in whatever scope."""
+        ids, log = set(record_ids), list[LogEntry]()
+        while ids:
+            log += await self._backend.mirror.log(LogPart(record_ids=ids))
+            beside = await self._backend.mirror.log(LogPart(seqs=moves_beside(log)))
+            ids = {entry.record_id for pair in moves_in([*log, *beside]) for entry in pair} - by_record(log).keys()
+        return log
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None

@@ -8,7 +8,8 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, assert_never
 
 import attrs
@@ -140,6 +141,8 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         ids = {change.record.id, (change.previous or change.record).id}
         known = ((entries[number], state) for number, state in change.states_before.items() if number in entries)
         named = [(entry, state) for entry, state in known if not ids.isdisjoint((entry.id, entry.record_id))]
+        if not change.states_before.keys() <= entries.keys():
+            raise RecordNotFoundError("a part of the change was erased, or is not visible here: see history()")
         if change.states_before and all(states[entry.id] is state for entry, state in named):
             raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
         for entry, state in named:
@@ -160,56 +163,132 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
 
 
 def moves_beside(log: Sequence[LogEntry]) -> set[int]:
-    """Return the numbers of the revisions that the log of a record may be linked with by a move.
+    """Return the numbers of further revisions that moves may link a log with.
 
-    They are those that its own revisions name, and those that directly follow a retraction of its own; see `last_move`.
+    A move retracts a record, and appends it at its new place directly after that; see `moves_in`.
     """
-    named = {entry.assertion.revised for entry in log if isinstance(entry, Recorded)}
-    return {number for number in named if number} | {entry.seq + 1 for entry in log if isinstance(entry, StateChange)}
+    entries = [entry for entry in log if isinstance(entry, Recorded)]
+    numbers = {entry.assertion.revised for entry in entries} | {it.seq + 1 for it in log if isinstance(it, StateChange)}
+    return {number for number in numbers if number}.difference(entry.seq for entry in entries)
 
 
-def last_move(log: Sequence[LogEntry], record_id: str) -> Change | None:
-    """Return the last change of a record if that is a move between scopes or the undo of one; it is of two records.
+def moves_in(log: Iterable[LogEntry]) -> list[tuple[Recorded, Recorded]]:
+    """Return the moves between scopes in a log: the last revision at the old place, and the first at the new one."""
+    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
+    revised = ((entries.get(entry.assertion.revised or 0), entry) for entry in entries.values())
+    return [(left, came) for left, came in revised if left is not None and left.record_id != came.record_id]
+
+
+def left_by_moves(log: Sequence[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
+    """Return the revisions that moves have left at other places: the former ones of records, and those of undone moves.
 
     Args:
-        log: Log of the record, and of those that `moves_beside` names.
-        record_id: Id of the record.
+        log: Log of the records, and of those that moves link with them.
+        record_ids: Ids of the records.
     """
-    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    named = ((entry, entries.get(entry.assertion.revised or 0)) for entry in entries.values())
-    linked = [{came.record_id, left.record_id} for came, left in named if left and came.record_id != left.record_id]
-    moves = (_move_at_end(log, pair) for pair in linked if record_id in pair)
-    return next(filter(None, moves), None)
+    states, logs, moves = states_of(log), by_record(log), moves_in(log)
+    entries = {id: [entry for entry in of if isinstance(entry, Recorded)] for id, of in logs.items()}
+    counting = {id for id, of in entries.items() if any(it.assertion.counts(states[it.id]) for it in of)}
+    found = {entry.id: entry for id in record_ids for entry in entries.get(id, ())}
+    own = found.keys() | set[str]()
+    size = 0
+    while len(found) > size:
+        size = len(found)
+        for left, came in moves:
+            if came.id in found:
+                found |= {it.id: it for it in entries[left.record_id] if it.seq <= left.seq}
+            if left.id in found and came.record_id not in counting:
+                found |= {it.id: it for it in entries[came.record_id] if it.seq >= came.seq}
+    return [entry for id, entry in found.items() if id not in own]
 
 
-def _move_at_end(log: Sequence[LogEntry], pair: Set[str]) -> Change | None:
-    """Return the last change of two records if it hid one of them and showed the other, in one transaction."""
-    entries = {it.id: it for it in log if isinstance(it, Recorded) and it.record_id in pair}
-    changes = (it for it in log if isinstance(it, StateChange) and it.assertion_id in entries)
-    events: list[Recorded | StateChange] = sorted([*entries.values(), *changes], key=lambda event: event.seq)
-    last: dict[str, Recorded | StateChange] = {}  # of each revision, the newest first
-    while events:
-        event = events[-1]
-        id = event.id if isinstance(event, Recorded) else event.assertion_id
-        newest = next(iter(last.values()), event)
-        together = (event.seq + len(last), event.recorded_at) == (newest.seq, newest.recorded_at)
-        if not together or id in last or (isinstance(event, Recorded) and event.assertion.revised is None):
-            break
-        last[id] = events.pop()
-    before, after = states_of(events), states_of([*events, *reversed(last.values())])
-    shown = {entries[id].record_id for id in last if entries[id].assertion.counts(after[id])}
-    hidden = {entries[id].record_id for id in last if after[id] is AssertionState.RETRACTED}
-    if len(shown) != 1 or len(hidden) != 1 or shown == hidden:
-        return None
-    there, gone = (
-        max((entries[id] for id in last if entries[id].record_id in of), key=deciding_order) for of in (shown, hidden)
-    )
-    return Change(
-        kind=ChangeKind.UPDATED,
-        record=shown_record(there, {}, state=after[there.id]),
-        previous=shown_record(gone, {}, state=after[gone.id]),
-        states_before={entries[id].seq: before.get(id, AssertionState.RETRACTED) for id in last},
-    )
+def last_changes(
+    log: Sequence[LogEntry],
+    record_ids: Collection[str],
+    visible: Set[str],
+    moment: Moment,
+    concepts: Mapping[str, Concept[Any, Any]],
+) -> list[Change]:
+    """Return the last change of each of some records, in the order made; that of two records, by a move, once.
+
+    Args:
+        log: Whole log of the records, and of those that moves link with them.
+        record_ids: Ids of the records.
+        visible: Ids of those that the viewer may see.
+        moment: The present.
+        concepts: Declared concepts by keyword.
+
+    Raises:
+        RecordNotFoundError: There is no such record, the revision that its last change has replaced was erased, or it
+            was moved from or to a place that the viewer may not see.
+        StateConflictError: A record was moved, and the other of the two was changed since.
+    """
+    linked: dict[str, set[str]] = defaultdict(set)
+    for left, came in moves_in(log):
+        linked[left.record_id].add(came.record_id)
+        linked[came.record_id].add(left.record_id)
+    logs, found = by_record(log), dict[int, Sequence[Recorded | StateChange]]()
+    for id in record_ids:
+        if id not in visible:
+            raise RecordNotFoundError("no visible record has this id: list_records() shows the ids of what is current")
+        made = _last_transaction(id, logs, linked[id], visible)
+        found[made[-1].seq] = made
+    undone = {event.seq for made in found.values() for event in made}
+    changes = _changes_between([entry for entry in log if entry.seq not in undone], log, moment, concepts)
+    records = {event.assertion_id: id for id, events in logs.items() for event in events}
+    made_of = [dict.fromkeys(records[event.assertion_id] for event in made) for _, made in sorted(found.items())]
+    return [change for ids in made_of for change in _united(changes[id] for id in ids if id in changes)]
+
+
+def _last_transaction(
+    record_id: str, logs: Mapping[str, Sequence[Recorded | StateChange]], linked: Set[str], visible: Set[str]
+) -> Sequence[Recorded | StateChange]:
+    """Return the events of the last transaction of a record, with those of the record that it was moved from or to.
+
+    Args:
+        record_id: Id of the record.
+        logs: Events of all records, by their ids.
+        linked: Ids of the records that moves link with it.
+        visible: Ids of the records that the viewer may see.
+    """
+    own = {event.seq for event in logs[record_id]}
+    events = sorted((event for id in (record_id, *linked) for event in logs[id]), key=lambda event: event.seq)
+    *_, made = (it for it in _transactions(events) if not {event.seq for event in it}.isdisjoint(own))
+    for id in (id for id in linked if any(event in made for event in logs[id])):
+        if id not in visible:
+            raise RecordNotFoundError("the last change was a move: undo it in a view that shows both scopes")
+        if logs[id][-1].seq > made[-1].seq:
+            raise StateConflictError(
+                f"the record was moved, and {id} was changed since: undo the changes of that first"
+            )
+    known = {None, *(event.seq for event in events if isinstance(event, Recorded))}
+    if any(isinstance(event, Recorded) and event.assertion.revised not in known for event in made):
+        raise RecordNotFoundError("the revision that the last change has replaced was erased: see history()")
+    return made
+
+
+def _transactions(events: Sequence[Recorded | StateChange]) -> Iterator[list[Recorded | StateChange]]:
+    """Return the transactions of a record, or of two that a move links, in order.
+
+    Each is one revision, or changes of state of different revisions, which were recorded at one time and for one
+    reason; that of a move ends with the first revision at the new place.
+    """
+    moves = {came.seq for _, came in moves_in(events)}
+    made, revisions = list[Recorded | StateChange](), set[str]()
+    for event in events:
+        last = made[-1] if made else None
+        joins = (
+            isinstance(last, StateChange)
+            and event.recorded_at == last.recorded_at
+            and event.assertion_id not in revisions
+            and (event.seq in moves if isinstance(event, Recorded) else event.reason == last.reason)
+        )
+        if made and not joins:
+            yield made
+            made, revisions = [], set()
+        made.append(event)
+        revisions.add(event.assertion_id)
+    yield made
 
 
 def in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequence[LogEntry]) -> list[Change]:
@@ -218,13 +297,18 @@ def in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequen
     done = list[Change]()
     for change in reverted:
         shown = (change.record, change.previous or change.record)
-        left, back = (made.pop(record_ids.get(record.id, record.id), None) for record in shown)
-        if left and back and (left.kind, back.kind) == (ChangeKind.DELETED, ChangeKind.CREATED):
-            states = {**left.states_before, **back.states_before}
-            back = attrs.evolve(back, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)
-            left = None
-        done += filter(None, (left, back))
+        done += _united(filter(None, [made.pop(record_ids.get(it.id, it.id), None) for it in shown]))
     return done
+
+
+def _united(changes: Iterable[Change]) -> list[Change]:
+    """Return the changes of one transaction, those of the two records of a move as one."""
+    made = sorted(changes, key=lambda change: change.kind is ChangeKind.CREATED)
+    if [change.kind for change in made] != [ChangeKind.DELETED, ChangeKind.CREATED]:
+        return made
+    left, came = made
+    states = {**left.states_before, **came.states_before}
+    return [attrs.evolve(came, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)]
 
 
 def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment: Moment) -> None:
@@ -362,7 +446,13 @@ def changes_by(
         moment: The present.
         concepts: Declared concepts by keyword.
     """
-    later = changed_log(log, requests, moment)
+    return _changes_between(log, changed_log(log, requests, moment), moment, concepts)
+
+
+def _changes_between(
+    log: Sequence[LogEntry], later: Sequence[LogEntry], moment: Moment, concepts: Mapping[str, Concept[Any, Any]]
+) -> dict[str, Change]:
+    """Return the changes of records between a log and a later one, by record id."""
     before, after = ({row.recorded.record_id: row for row in fold(entries, moment)} for entries in (log, later))
     became = {entry.seq: (entry, state) for entry, state in revisions(later, moment)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
-import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -31,7 +30,7 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
-from factmem.fold import Current, fold, states_of
+from factmem.fold import Current, by_record, fold, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
@@ -41,8 +40,7 @@ from factmem.memory.reversals import (
     changed_log,
     changes_by,
     in_order_of,
-    last_move,
-    moves_beside,
+    last_changes,
     restore_requests,
     revision_in,
     rollback_requests,
@@ -368,30 +366,11 @@ class Writer(ReadingPart):
             return await self._undo(made, reason)
         if made:
             raise InvalidDataError("undo takes changes or ids of records, not both: call it twice", path="$.changes")
-        undone: dict[str, tuple[Change, ...]] = {}
-        for id in ids_of(item for item in given if isinstance(item, str)):
-            if id not in undone:  # not the other record of a move
-                done = await self._undo_last(id, reason)
-                undone |= {id: done}
-                undone |= {it.previous.id: () for it in done if it.previous and it.previous.id not in undone}
-                undone |= {it.record.id: () for it in done if it.record.id not in undone}
-        return tuple(itertools.chain.from_iterable(reversed(undone.values())))
-
-    async def _undo_last(self, record_id: str, reason: str | None) -> tuple[Change, ...]:
-        """Undo the last change of a record."""
-        revisions = sorted(await self._reader.history(record_id, None, None, None), key=lambda it: it.revision)
-        log = await self._reader.log(LogPart(record_ids=[record_id]))
-        beside = await self._reader.log(LogPart(seqs=moves_beside(log)))
-        linked = {record_id, *(entry.record_id for entry in beside if isinstance(entry, Recorded))}
-        if move := last_move(await self._reader.log(LogPart(record_ids=linked)), record_id):
-            return await self._undo([move], reason)
-        states = [record.state for record in revisions]
-        if AssertionState.ACTIVE not in states or states[-1] is AssertionState.RETRACTED:  # by an undo or a rollback
-            return await self.restore([record_id], reason)
-        if states[-1] is AssertionState.SUPERSEDED:  # of a lower origin or said earlier: what is current stays
-            return await self._undo([Change(kind=ChangeKind.UNCHANGED, record=revisions[-1])], reason)
-        earlier = [record for record in revisions if record.state is AssertionState.SUPERSEDED]
-        return (await self.rollback(earlier[-1], reason),) if earlier else await self.retract([record_id], reason)
+        ids = ids_of(item for item in given if isinstance(item, str))
+        log = await self._reader.with_moves(ids)
+        visible = {entry.record_id for entry in await self._reader.recorded(LogPart(record_ids=by_record(log).keys()))}
+        moment, concepts = self._context.moment, self._context.concepts
+        return await self._undo(await to_thread.run_sync(last_changes, log, ids, visible, moment, concepts), reason)
 
     async def _undo(self, changes: Sequence[Change], reason: str | None) -> tuple[Change, ...]:
         last_first = changes[::-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -174,3 +175,24 @@ async def test_words_that_wait_for_a_model_are_not_moved_yet(provider: AgentMemo
         (record,) = await memory.list_records()
         await memory.update(record.id, scope=BETA)
         assert await placed(memory) == {"Oslo": BETA}
+
+
+@pytest.mark.parametrize("undone", [False, True])
+async def test_a_forgotten_record_leaves_nothing_at_the_places_that_it_was_moved_between(
+    memory: Memory, clock: FakeClock, undone: bool
+) -> None:
+    record = await saved(memory, "Bergen")
+    for value, scope in (("Oslo", ALPHA), ("Oslo", BETA), ("Rome", "/product/gamma")):
+        clock.advance(dt.timedelta(hours=1))
+        change = await memory.update(record.id, value=value, scope=scope)
+        record = change.record
+    if undone:
+        record = (await memory.undo([change]))[0].record
+    clock.advance(dt.timedelta(hours=1))
+    await saved(memory, "Graz")
+    traces = await memory.admin.traces(record.id, texts=["Bergen", "Oslo", "Rome"])
+    erasure = await memory.forget(record.id)
+    assert (erasure.erased, [item.id for item in erasure]) == (4, [record.id])
+    assert [item.value for item in await memory.history(CITY)] == ["Graz"]
+    assert await placed(memory) == {"Graz": ALPHA}
+    assert {b"Bergen", b"Rome"} <= {word.encode() for word in traces.words | traces.short}

@@ -276,6 +276,19 @@ async def test_other_conditions_look_at_the_present_revision_where_speakers_are_
         assert [it.id for it in await memory.forget(speakers=["Tom"], min_importance=0.8)] == [id]
 
 
+async def test_who_forgets_a_speaker_leaves_the_words_of_others_in_the_same_record() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        view = memory.for_user("Tom")
+        await told(view, ("Tom", "The mill is old."))
+        await view.remember("The mill is old.", scope="/product/family")
+        await view.remember("The mill is old.")
+        (record, _) = await view.list_records()
+        assert [item.speaker for item in record.evidence] == ["Tom", None]
+        erasure = await view.forget(speakers=["Tom"])
+        assert (len(erasure), erasure.erased) == (1, 1)
+        assert [[it.speaker for it in item.evidence] for item in await view.list_records()] == [[None], [None]]
+
+
 async def test_the_speaker_of_an_updated_statement_lasts_through_undo_export_and_merge(tmp_path: Path) -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory, Memory("memory:", clock=lambda: NOON) as other:
         id = await of_tom(memory)

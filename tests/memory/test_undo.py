@@ -12,7 +12,14 @@ from factmem import AgentMemoryProvider, Change, ChangeKind, Concept, Memory, Me
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action
-from factmem.errors import BudgetSpentError, InvalidDataError, ModelError, ModelRefusedError, RecordNotFoundError
+from factmem.errors import (
+    BudgetSpentError,
+    InvalidDataError,
+    ModelError,
+    ModelRefusedError,
+    RecordNotFoundError,
+    StateConflictError,
+)
 from factmem.fold import deciding_order
 from factmem.records import Recorded
 from factmem.testing import FakeClock, HashEmbedder, ScriptedModel
@@ -130,6 +137,76 @@ async def test_a_change_after_a_move_is_undone_without_the_move(
         assert back.id == record.id
         await memory.undo([back.id])
         assert [str(item.scope) for item in await memory.list_records()] == ["/product/beta"]
+
+
+async def test_an_undo_by_id_is_undone_by_the_next_one(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    async with opened(provider, clock) as memory:
+        for seats in (12, 14, 16):
+            (record,) = await memory.save(SingleFact(SEATS, seats))
+        for seats in (14, 16, 14):
+            (change,) = await memory.undo([record.id])
+            assert change.record.value == not_none(await memory.load(SEATS)).value == seats
+
+
+async def test_an_old_id_does_not_bring_back_what_was_changed_at_its_new_place(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        moved = (await memory.update(record.id, scope="/product/beta")).record
+        updated = await memory.update(moved.id, value=14)
+        with pytest.raises(StateConflictError, match=f"{moved.id} was changed since"):
+            await memory.undo([record.id])
+        await memory.undo([updated])
+        with pytest.raises(StateConflictError, match=f"{moved.id} was changed since"):
+            await memory.undo([record.id])
+        assert [(item.value, str(item.scope)) for item in await memory.list_records()] == [(12, "/product/beta")]
+
+
+async def test_a_move_is_undone_only_where_both_scopes_are_shown(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        change = await memory.update(record.id, scope="/product/beta")
+        for scope, id in ((ALPHA, record.id), ("/product/beta", change.record.id)):
+            for undone in ([id], [change]):
+                with pytest.raises(RecordNotFoundError, match=r"both scopes|not visible here"):
+                    await memory.scope(scope).undo(undone)
+        await memory.forget(record.id)
+        with pytest.raises(RecordNotFoundError, match="was erased"):
+            await memory.undo([change.record.id])
+        assert [(item.value, str(item.scope)) for item in await memory.list_records()] == [(12, "/product/beta")]
+
+
+async def test_several_ids_are_undone_together_or_not_at_all(
+    provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(provider, clock) as memory:
+        kept = [(await memory.remember(f"Box {number} is in the hall."))[0].id for number in range(3)]
+        with pytest.raises(RecordNotFoundError):
+            await memory.undo([*kept, "nothing"])
+        assert len(await statements(memory)) == 3
+        assert isinstance(provider, KeepsLog)
+        written, append = list[int](), provider.append
+
+        async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:
+            written.append(len(statements))
+            return await append(statements)
+
+        monkeypatch.setattr(provider, "append", counted)
+        assert len(await memory.undo([*kept, kept[0]])) == 3
+        assert (await statements(memory), written) == ([], [3])
+
+
+async def test_an_acceptance_is_undone_by_the_id_of_its_record(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    async with opened(provider, clock) as memory:
+        await memory.remember(Message(role="tool", content="The mill seats 80."))
+        (waiting,) = await memory.inbox.quarantine.list()
+        await memory.inbox.quarantine.accept(waiting.id)
+        (record,) = await memory.list_records()
+        await memory.undo([record.id])
+        assert (await statements(memory), len(await memory.inbox.quarantine.list())) == ([], 1)
 
 
 async def test_an_undo_takes_changes_or_ids(memory: Memory) -> None:
