@@ -6,7 +6,7 @@ The words are those of `factmem.languages`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import chain, pairwise, takewhile
 from typing import Final, NamedTuple
 
@@ -183,11 +183,20 @@ def points_back(text: str) -> bool:
     return language_of(lowered).finds("past", lowered) is not None
 
 
-def tells_of_another(text: str) -> bool:
-    """Return whether a text begins with what may be a name, and tells of it: "Tom lives in Graz", not "Tom, you …"."""
+def tells_of_another(text: str, names: Container[str]) -> bool:
+    """Return whether a text begins with what may be a name, and tells of it: "Tom lives in Graz", not "Tom, you …".
+
+    Args:
+        text: The text.
+        names: Given names, which have no other meaning.
+    """
     lowered = folded(fluent(text[:_LONGEST]))
-    first, language = WORD.search(lowered), language_of(lowered)
-    if first is None or language.unspaced or first[0] in language.words or lowered[first.end() :][:1] != " ":
+    language = language_of(lowered)
+    titles = language.lists.get("titles", ())
+    first = next((word for word in WORD.finditer(lowered) if word[0] not in titles), None)
+    if first is None or language.unspaced or lowered[first.end() :][:1] != " ":
+        return False
+    if first[0] in language.words and first[0] not in names:
         return False
     clause = lowered[slice(*clause_spans(lowered, (0, len(lowered)))[0])]
     return language.finds("you", clause) is None and language.finds("self", clause) is None

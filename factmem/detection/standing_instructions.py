@@ -95,10 +95,12 @@ def overtakes(newer: str, older: str) -> bool:
 
     They are if nearly all words with content of the shorter are in the other, or if both say how to address the user
     and the older one nothing else, or if they are the same words up to a limit ("at most five tasks"), the language of
-    answers, or to "always" and "never". Instructions that differ in their subject, if only by a word, stand side
-    by side.
+    answers, or to "always" and "never". Instructions that differ in their subject, if only by a word, or in their
+    circumstance ("at work", "in private") stand side by side.
     """
     new, old = _said(newer), _said(older)
+    if new.circumstance != old.circumstance:
+        return False
     if len(old.terms) <= _OF_ADDRESS and new.addresses and old.only_addresses:
         return True
     if new.language == old.language and new.frame and new.frame == old.frame:
@@ -178,6 +180,19 @@ class _Said:
     def terms(self) -> frozenset[str]:
         """The words with content."""
         return frozenset(content_words(self.sentence, self.language))
+
+    @functools.cached_property
+    def circumstance(self) -> frozenset[str]:
+        """The words with content before the clause that orders, and behind the name of an address: "at work"."""
+        leads = ((start, self._lead(start)) for start, _ in self._starts())
+        start, lead = next(((start, lead) for start, lead in leads if lead.ordered or lead.passed), (0, None))
+        said = self.sentence[:start]
+        if lead is not None and lead.named is not None:
+            titles = self.language.lists.get("titles", ())
+            words = [word for word in WORD.finditer(self.sentence, lead.named) if word[0] not in titles]
+            light = (word.start() for word in words[1:] if word[0] in self.language.everyday)
+            said += " " + self.sentence[next(light, len(self.sentence)) :]
+        return frozenset(content_words(self.language.without("lasting", said), self.language))
 
     @functools.cached_property
     def frame(self) -> str:
@@ -349,7 +364,8 @@ class _Said:
     def _names(self, at: int) -> bool:
         """Return whether the first word from an offset may be a name."""
         name = _NAME.match(self.sentence, self._after(self.language.start_of(self.sentence[at:]) + at))
-        return name is not None and bool(content_words(name[0], self.language))
+        titles = self.language.lists.get("titles", ())
+        return name is not None and (name[0] in titles or bool(content_words(name[0], self.language)))
 
     def _after(self, at: int) -> int:
         """Return the offset of the next letter or digit."""

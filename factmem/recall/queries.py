@@ -13,7 +13,7 @@ from factmem.recall import scoring
 from factmem.recall.index.columns import among, spread
 from factmem.recall.index.corpus import Corpus, Occurrences, Rows, Seen
 from factmem.recall.index.names_in_query import people_terms, relation_terms
-from factmem.recall.index.outline_codec import TELLS_NEWS, query_term, term_numbers
+from factmem.recall.index.outline_codec import BEGINS, OF_CHAIN, query_term, term_numbers
 from factmem.recall.index.postings import FEW_HITS, Hits
 from factmem.recall.scoring import Calibration, RecallSettings
 from factmem.recall.text.analysis import analyse
@@ -21,8 +21,10 @@ from factmem.recall.text.related_words import Term
 from factmem.recall.text.signs import (
     ASKING,
     CALLING,
+    GIVEN_NAMES,
     MY,
     NAMING,
+    TITLES,
     Kind,
     Whom,
     asked_terms,
@@ -33,6 +35,8 @@ from factmem.recall.text.signs import (
     asks_whom,
     asks_whose,
     capitalized,
+    capitals_are_names,
+    chain_asked,
     content_terms,
     kinds_asked,
     negated,
@@ -74,6 +78,8 @@ class Query:
         negated: Whether it denies something.
         asks_for_own: Whether it asks for what is the speaker's alone.
         asks_of_self: Whether it asks for what is the speaker's by no word for somebody else.
+        chain: The terms of the relations by which it asks about a relative's relative.
+        capitals_are_names: Whether a capital letter in its language shows a name.
         owned: The terms of what it calls the speaker's.
         asks_for_present: Whether it asks for what is, and not for what was.
         sight: What the caller may see, on which all statistics depend.
@@ -97,6 +103,8 @@ class Query:
     negated: bool = False
     asks_for_own: bool = False
     asks_of_self: bool = False
+    chain: Set[int] = frozenset()
+    capitals_are_names: bool = True
     owned: Set[int] = frozenset()
     asks_for_present: bool = False
     sight: Sight
@@ -140,6 +148,8 @@ def read_query(text: str) -> dict[str, Any]:
         "negated": negated(text),
         "asks_for_own": asks_for_own(text),
         "asks_of_self": asks_of_self(text),
+        "chain": frozenset(term_numbers(analyse(" ".join(chain_asked(text))))),
+        "capitals_are_names": capitals_are_names(text),
         "owned": frozenset(term_numbers(owned_terms(text))),
         "asks_for_present": asks_for_present(text),
     }
@@ -240,6 +250,7 @@ class AskedAbout:
         whose: Whether the subject answers it even then.
         so: Whether it asks of whom something is so, without a word that denies: False does not answer it.
         elsewhere: By row, whether it is a statement of others; None if the query asks about anybody.
+        own: By row, whether it is a statement of somebody about the viewer, who asks for their own; None if none is.
     """
 
     names: Mapping[int, int]
@@ -252,6 +263,7 @@ class AskedAbout:
     whose: bool
     so: bool
     elsewhere: NDArray[np.bool_] | None
+    own: NDArray[np.bool_] | None
 
     @classmethod
     def of(cls, corpus: Corpus, query: Query, seen: Seen, found: Occurrences | None) -> AskedAbout:
@@ -285,6 +297,7 @@ class AskedAbout:
             whose=query.asks_whose,
             so=query.asks_whom and not query.negated,
             elsewhere=asking.elsewhere(),
+            own=asking.own(),
         )
 
     def at(
@@ -308,6 +321,8 @@ class AskedAbout:
         if self.strange is not None:
             strange = self.strange[of]
             named, other = np.where(strange, 0, named), strange if self.anybody else other | strange
+        if self.own is not None:
+            other = other & ~self.own[of]
         concept = np.where(other, 0, asked).astype(dtype)
         return None if lead is None else lead & ~other, concept, named.astype(dtype), other
 
@@ -349,7 +364,8 @@ class _Asking:
     def _own_and_people(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """By person, whether they are the viewer's own, and whether they are people."""
         query = self.query
-        return self.corpus.columns.own_and_people(query.sight.viewer, capitalized=query.asks_for_own)
+        capitalized = query.asks_for_own and query.capitals_are_names
+        return self.corpus.columns.own_and_people(query.sight.viewer, capitalized=capitalized)
 
     @functools.cached_property
     def called(self) -> NDArray[np.bool_]:
@@ -374,7 +390,8 @@ class _Asking:
         """By head, whether it is about somebody or something else than the query asks about; a typed fact, or words."""
         if self.people:
             return ~self.about.take(self.heads["person"], mode="clip") & self.typed
-        key, known = (self.query.sight.viewer, self.query.asks_for_own), self.seen.others
+        query, known = self.query, self.seen.others
+        key = (query.sight.viewer, query.asks_for_own, query.capitals_are_names)
         others = known.get(key)
         if others is None:
             if len(known) >= _MOST_VIEWERS:
@@ -434,9 +451,13 @@ class _Asking:
         terms = {term.number: term for term in self.query.terms if term.number in self.query.people}
         if not terms:
             return set()
-        viewer = term_numbers(analyse(self.query.sight.viewer or ""))
-        unknown = terms.keys() - self.names.keys() - set(viewer)
+        unknown = terms.keys() - self.names.keys() - set(self._viewer_terms)
         return {number for number in unknown if not self._names_viewer(terms[number])}
+
+    @functools.cached_property
+    def _viewer_terms(self) -> list[int]:
+        """The terms of the viewer's name."""
+        return term_numbers(analyse(self.query.sight.viewer or ""))
 
     @functools.cached_property
     def kin(self) -> tuple[Hits, Hits, Hits] | None:
@@ -493,12 +514,60 @@ class _Asking:
         if self.query.owned and not self.people:
             owned = self._owned_by_others()
             elsewhere = owned if elsewhere is None else elsewhere | owned
-        return elsewhere
+        led = self._led_by_others()
+        return elsewhere if led is None else led if elsewhere is None else elsewhere | led
+
+    def _led_by_others(self) -> NDArray[np.bool_] | None:
+        """Return by row whether it begins with others than the query asks about, by a name or as a relative's relative.
+
+        None if the query asks about anybody.
+        """
+        query, told = self.query, self.corpus.told_of
+        named = self.names.keys() | {term for term in self.strangers if query.people[term] < 0}
+        if not (named or query.asks_of_self or self.kin):
+            return None
+        others = np.zeros(len(told), np.bool_)
+        if named or query.asks_of_self:
+            (rows,) = ((told == Whom.ANOTHER) & ~self.facts).nonzero()
+            first = self._first_terms(rows)
+            known = [*(term.number for term in query.terms), *self._viewer_terms]
+            others[rows] = self._name_people(first) & ~among(first, [*named] if named else known)
+            if named:
+                others &= ~np.logical_and.reduce([self.holding({term}) for term in named])
+        else:
+            of_chain = self.corpus.columns["begins"][: len(told)] & OF_CHAIN != 0
+            (rows,) = ((told == Whom.RELATIVE) & (of_chain | bool(query.chain)) & ~self.facts).nonzero()
+            alike = [self.corpus.levels(relation_terms(frozenset([it])), self.seen.mask)[0] for it in query.chain]
+            others[rows] = not alike or ~np.logical_and.reduce([hits.among(rows)[0] > 0 for hits in alike])
+        return others
+
+    def own(self) -> NDArray[np.bool_] | None:
+        """Return `AskedAbout.own`."""
+        if self.query.sight.viewer is None or not self.query.asks_for_own:
+            return None
+        (rows,) = ((self.corpus.told_of == Whom.ANOTHER) & ~self.facts).nonzero()
+        own = np.zeros(len(self.corpus.heads), np.bool_)
+        own[rows] = among(self._first_terms(rows), self._viewer_terms)
+        return own if own.any() else None
+
+    def _first_terms(self, rows: Rows) -> NDArray[np.uint64]:
+        """Return the first terms of what rows say; 0 of those that say hardly anything, or much."""
+        columns = self.corpus.columns
+        begins = columns["begins"][rows] & BEGINS
+        known = (begins > 0) & (columns["terms_count"][rows] > begins)
+        first = np.where(known, columns["terms_start"][rows] + begins, 0).astype(np.intp)
+        return np.where(known, columns.terms[first], 0)
+
+    def _name_people(self, terms: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Return whether terms are titles, given names, or names of people in the corpus."""
+        index, (_, people) = self.corpus.columns.subject_index, self._own_and_people
+        known = [term for term in np.unique(terms).tolist() if people[[*index.called(term)]].any()]
+        return among(terms, _name_beginnings()) | among(terms, np.array(known, np.uint64))
 
     def _owned_by_others(self) -> NDArray[np.bool_]:
         """Return by row whether it begins with a relative, and next with what the query calls the speaker's."""
         columns, told = self.corpus.columns, self.corpus.told_of
-        begins = columns["begins"][: len(told)] & ~np.uint8(TELLS_NEWS)
+        begins = columns["begins"][: len(told)] & BEGINS
         long_enough = columns["terms_count"][: len(told)] > begins + 2
         (rows,) = ((told == Whom.RELATIVE) & (begins > 0) & long_enough).nonzero()
         first = (columns["terms_start"][rows] + begins[rows]).astype(np.intp)
@@ -593,3 +662,11 @@ def _weights(terms: Iterable[Term]) -> list[float]:
 @functools.cache
 def _terms_in(words: str) -> frozenset[int]:
     return frozenset(term_numbers(analyse(words)))
+
+
+@functools.cache
+def _name_beginnings() -> NDArray[np.uint64]:
+    """Return the terms of titles and given names."""
+    return np.array(
+        term_numbers({term for name in (*TITLES.split(), *GIVEN_NAMES) for term in analyse(name)}), np.uint64
+    )

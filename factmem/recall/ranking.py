@@ -233,7 +233,8 @@ def _of_others(corpus: Corpus, asked: CorpusQuery, rows: Rows, evidence: Evidenc
     if about is None:
         return None
     if about.mentions is None and about.kin is None:
-        return other if asked.query.sight.viewer is not None or asked.query.asks_for_own else None
+        counts = asked.query.sight.viewer is not None or asked.query.asks_for_own or about.elsewhere is not None
+        return other if counts else None
     other = np.zeros(len(rows), np.bool_) if other is None else other
     if about.mentions is not None:
         other = other | ~about.mentions[rows]

@@ -42,7 +42,9 @@ counts as an individual. "Ann Berg" does not name Ann Dahl. Nor does a fact of t
 somebody of whom there are no facts, such as "my mother" or "Nora": without their name it is an other one's, too, and
 gains nothing by its concept. A statement is an other one's if it begins with a relative of the speaker's and the query
 asks for the speaker's own or for another relative, who is not mentioned beside it; or if it begins with the first
-person and the query names somebody who neither speaks nor is mentioned in that conversation.
+person and the query names somebody who neither speaks nor is mentioned in that conversation; or if it begins with a
+name that is not in the query, which names another or asks for the speaker's own, or with a relative of a relative other
+than the query asks about. What others say of the viewer by name is the viewer's.
 
 ``concept`` is the share of the query's words, by their idf among the concepts that the caller sees, that the fact's
 keyword and description hold, themselves or by a related word or a topic; names of subjects and speakers do not count.

@@ -9,6 +9,7 @@ from functools import reduce
 from factmem import Conversation, Memory, MemoryScope, MemorySubject, Message
 from factmem.facts import STATEMENT, FactType
 from factmem.recall.text.signs import (
+    GIVEN_NAMES,
     Kind,
     asks_for_assistant,
     asks_for_present,
@@ -106,4 +107,4 @@ async def test_a_change_stands_first_for_a_question_about_the_present() -> None:
 
 @each_case("text", "begins")
 def test_what_begins_with_a_name_tells_of_another(text: str, begins: bool) -> None:
-    assert tells_of_another(text) is begins
+    assert tells_of_another(text, GIVEN_NAMES) is begins

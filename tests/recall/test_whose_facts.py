@@ -296,6 +296,40 @@ async def test_what_several_people_say_in_the_same_words_is_each_ones(said: Said
         assert [match.parts.other for match in found] == [0, 1]
 
 
+@each_case("line", "question", "other")
+async def test_what_is_said_of_somebody_else_answers_for_nobody_besides(
+    line: str, question: str, other: str, memory: Memory
+) -> None:
+    await memory.remember([Message(content=line)])
+    assert (await memory.recall(question)).answers
+    assert not (await memory.recall(other)).answers
+
+
+@each_case("line", "question")
+async def test_what_belongs_to_nobody_answers_for_the_speaker(line: str, question: str, memory: Memory) -> None:
+    await memory.remember([Message(content=line)])
+    found = await memory.recall(question)
+    assert (found.answers, found[0].parts.other) == (True, 0)
+
+
+async def test_what_others_say_of_the_viewer_by_name_is_the_viewers_own(memory: Memory) -> None:
+    told = (("Anna", "Ben is allergic to bees."), ("Ben", "I bought a bike."), ("Anna", "I am allergic to shellfish."))
+    for name, text in told:
+        await memory.remember([Message(role="user", name=name, content=text)])
+    for viewer, answer in (("Ben", "Ben is allergic to bees."), ("Anna", "I am allergic to shellfish.")):
+        found = await memory.for_user(viewer).recall("What am I allergic to?")
+        assert (found[0].record.value, found.answers) == (answer, True)
+    assert (await memory.recall("What is Anna allergic to?"))[0].record.value == "I am allergic to shellfish."
+
+
+async def test_somebody_with_the_same_surname_is_another_person(memory: Memory) -> None:
+    for text in ("Julia Keller drinks oat milk.", "Tom Keller drinks espresso."):
+        await memory.remember([Message(content=text)])
+    for name, drink in (("Julia Keller", "oat milk"), ("Tom Keller", "espresso")):
+        first, second = await memory.recall(f"What does {name} drink?")
+        assert (first.record.value, first.parts.other, second.parts.other) == (f"{name} drinks {drink}.", 0, 1)
+
+
 @WAYS
 @each_case("name", "written")
 async def test_somebody_is_known_by_a_name_without_its_signs(

@@ -227,7 +227,7 @@ class Seen:
     facts: NDArray[np.integer[Any]]
     overtaken: Updated
     followed: Updated
-    others: dict[tuple[str | None, bool], Mask] = attrs.field(factory=dict, init=False)
+    others: dict[tuple[str | None, bool, bool], Mask] = attrs.field(factory=dict, init=False)
 
     @property
     def rows(self) -> Rows:

@@ -27,6 +27,7 @@ from factmem.recall.text.related_words import Term, term_of, topics_of
 from factmem.recall.text.signs import (
     ends_with_question,
     kinds_held,
+    tells_of_chain,
     tells_of_whom,
     tells_something,
     terms_of_relation,
@@ -37,7 +38,7 @@ from factmem.records import Assertion, AssertionState, Place, other_speaker
 from factmem.sentences import asked_share, names_and_figures, points_back, tells_of_change, tells_of_now
 from factmem.text_caches import forgettable
 
-OUTLINE_VERSION: Final = 27
+OUTLINE_VERSION: Final = 28
 """Version of outlines; it grows with each change of the analyser, of this codec, or of `Origin.trusted` and `rank`."""
 
 NEVER: Final = 2**63 - 1
@@ -78,7 +79,8 @@ STATES: Final = (
 )
 """States by number."""
 
-TELLS_NEWS: Final = 1 << 7
+OF_CHAIN, TELLS_NEWS = 1 << 6, 1 << 7
+BEGINS: Final = OF_CHAIN - 1
 """Highest bit of ``begins``: the statement tells of a change, or of what is so now; see `factmem.sentences`."""
 
 MATTER_TERMS: Final = 32
@@ -98,9 +100,10 @@ MATTER_FIELDS: Final = (
 """Fields of a statement's matter; see `factmem.recall.text.updates.Matter`.
 
 ``speaker`` is the number of `factmem.records.other_speaker`, the same for words that were said, saved or updated.
-``begins`` is the place of its first own word among its terms, behind those of its speaker, with TELLS_NEWS; 0 for what
-neither follows a statement nor is followed by one. ``names`` has a bit for each of its own words, from the first one
-on, that may be a name or holds a digit; see `factmem.sentences.names_and_figures`.
+``begins`` is the place of its first own word among its terms, behind those of its speaker, with OF_CHAIN if it begins
+with a relative of a relative, and TELLS_NEWS; 0 for what neither follows a statement nor is followed by one. ``names``
+has a bit for each of its own words, from the first one on, that may be a name or holds a digit; see
+`factmem.sentences.names_and_figures`.
 """
 
 _NO_WORD, _OTHER_WORD = 255, 254
@@ -352,8 +355,9 @@ def _news(text: str, terms: Sequence[str], tells: int) -> tuple[int, int]:
     """Return the fields ``begins`` and ``names`` of what a user says."""
     own = terms_of(text)
     begins = len(terms) - len(own)
-    if not (0 < len(own) <= MOST_TERMS and begins < TELLS_NEWS and tells & TELLS):
+    if not (0 < len(own) <= MOST_TERMS and begins <= BEGINS and tells & TELLS):
         return 0, 0
+    begins |= OF_CHAIN if tells_of_chain(text) else 0
     if not (tells & CHANGES or tells_of_now(text)):
         return begins, 0
     named = {term for word in names_and_figures(text) for term in terms_of(word)}

@@ -18,7 +18,7 @@ import attrs
 import numpy as np
 
 from factmem.recall.index.columns import Columns, Finder, Growing, among, begins, spread
-from factmem.recall.index.outline_codec import MATTER_FIELDS, TELLS_NEWS, read_matter
+from factmem.recall.index.outline_codec import BEGINS, MATTER_FIELDS, TELLS_NEWS, read_matter
 from factmem.recall.text.updates import Matter, overtakes
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _distinct(older: Rows, newer: Rows) -> tuple[Rows, Rows, NDArray[np.intp]]:
 
 def _own_words(columns: Columns, rows: Rows) -> NDArray[Any]:
     """Return the number of each statement's terms behind those of its speaker."""
-    number: NDArray[Any] = columns["terms_count"][rows] - (columns["begins"][rows] & ~np.uint8(TELLS_NEWS))
+    number: NDArray[Any] = columns["terms_count"][rows] - (columns["begins"][rows] & BEGINS)
     return number
 
 
@@ -159,7 +159,7 @@ def _of_one_message(columns: Columns, one: NDArray[np.intp], other: NDArray[np.i
 
 def _names_more(columns: Columns, newer: int, older: int) -> bool:
     """Return whether a statement holds a name or a figure that an earlier one does not hold."""
-    begins, names = int(columns["begins"][newer]) & ~TELLS_NEWS, int(columns["names"][newer])
+    begins, names = int(columns["begins"][newer]) & BEGINS, int(columns["names"][newer])
     own = columns.terms_of(newer, newer + 1)[begins:].tolist()
     named = {term for place, term in enumerate(own[: names.bit_length()]) if names >> place & 1}
     return not named.issubset(columns.terms_of(older, older + 1).tolist())

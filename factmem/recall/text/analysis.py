@@ -45,6 +45,7 @@ _WHOLE: Final = lazy_pattern(r"((?<!\d)\d++(?:[.:/-]\d++)+)|\b([^\W\d_]+-\d+|\d+
 _PART: Final = lazy_pattern(r"[:/-]")
 _HUMP: Final = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
+_HYPHENATED: Final = lazy_pattern(_TABLE["hyphenated"])
 _POINTS: Final = lazy_pattern(_TABLE["points"])
 _NASAL: Final = lazy_pattern(_TABLE["nasal"])
 _PLAIN: Final = str.maketrans(
@@ -65,6 +66,7 @@ def analyse(text: str) -> list[str]:
     if "'" in text:
         for pattern, instead in _APOSTROPHES:
             text = pattern.sub(instead, text)
+    text = unhyphenated(text)
     whole: list[str] = []
     if _MAY_BE_WHOLE.search(text) and _HINT.search(text):  # the first is quick, and rules most texts out
         text = _THOUSANDS.sub("", text)
@@ -76,6 +78,11 @@ def analyse(text: str) -> list[str]:
     else:
         words = text.translate(_SPACES).split()
     return [stem(word) for word in words if word not in STOP_WORDS] + whole
+
+
+def unhyphenated(text: str) -> str:
+    """Return a text in lower case whose words for relatives have no hyphens: a "mother-in-law" is not a mother."""
+    return _HYPHENATED.sub(lambda found: found[0].replace("-", ""), text) if "-" in text else text
 
 
 @forgettable

@@ -11,12 +11,12 @@ import enum
 import functools
 import itertools
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from factmem.languages import QUESTION_MARKS, clause_spans, content_of, folded, language_code, language_of
 from factmem.patterns import LinearPattern, lazy_pattern
-from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced
+from factmem.recall.text.analysis import LETTERS, analyse, plain, spaced, unhyphenated
 from factmem.records import Assertion
 from factmem.sentences import fluent, tells, tells_of_another
 from factmem.text_caches import forgettable
@@ -64,13 +64,17 @@ ASKING: Final[str] = _TABLE["asking"]
 NAMING: Final[str] = _TABLE["naming"]
 """Words of the keywords of concepts that hold a name of their subject itself, such as `first_name`."""
 _BEFORE_THINGS: Final = frozenset(_TABLE["before_things"].split())
-_WEEKDAYS: Final = frozenset(name.lower() for name in calendar.day_name)
-"""English capitalizes them."""
+TITLES: Final[str] = _TABLE["titles"]
+_NO_NAMES: Final = frozenset([*TITLES.split(), *(name.lower() for name in calendar.day_name)])
+"""Titles, which a name is known without, and weekdays: English capitalizes them."""
 _SINGULAR: Final = _FIRST_PERSON - _SEVERAL_OF_US
 _OURS: Final = lazy_pattern(_TABLE["ours"], re.IGNORECASE)
 _DOING: Final = lazy_pattern(_TABLE["doing"], re.IGNORECASE)
 _NOT: Final = frozenset(_TABLE["not"].split())
 _JOINING: Final = frozenset(_TABLE["joining"].split())
+_OF: Final = frozenset(_TABLE["of"].split()) | _MINE
+GIVEN_NAMES: Final = frozenset(_TABLE["given_names"].split())
+"""Given names that have no other meaning, in lower case."""
 _WHO: Final = lazy_pattern(_TABLE["who"])
 _WHOSE: Final = lazy_pattern(_TABLE["whose"])
 _NOT_NOW: Final = {name: lazy_pattern(pattern) for name, pattern in _TABLE["not_now"].items()}
@@ -144,6 +148,8 @@ def nameless(query: str) -> str:
     return " ".join([first, *[word for word in rest if word not in left_out]]) if left_out else query
 
 
+@forgettable
+@functools.lru_cache(4096)
 def relation(word: str) -> str:
     """Return the English name of a relation, by any word for it: "mother" for "mum" and for "Mutter"; else nothing."""
     word = word.lower()
@@ -180,6 +186,22 @@ def terms_of_relation(term: str) -> Collection[str]:
     return _terms_of_relations().get(term, ())
 
 
+def relatives_of(words: Sequence[str]) -> list[str]:
+    """Return the first relation in words, and whose relative that is: "my sister's husband", "der Mann meiner Tante".
+
+    Args:
+        words: The words, in lower case.
+    """
+    found = [at for at, word in enumerate(words) if relation(word)]
+    if len(found) < 2:
+        return [words[at] for at in found]
+    one, other = found[:2]
+    between = words[one + 1 : other]
+    owns = words[one].replace("’", "'").endswith(("'s", "s'")) and len(between) <= _BEFORE_RELATION
+    belongs = bool(between) and _OF.issuperset(between)
+    return [words[one], words[other]] if owns or belongs else [words[one]]
+
+
 def names_one_of_several(words: Collection[str], *, named: bool) -> bool:
     """Return whether words say the name of somebody, or of a pet, of whom there may be several: it replaces none.
 
@@ -203,18 +225,25 @@ def people_asked(query: str) -> list[str]:
     if asks_whose(query):
         return []
     look, _ = _without_who(query)
-    words = [found[0].lower() for found in _PERSON_OR_WORD.finditer(look)]
+    words = [found[0] for found in _PERSON_OR_WORD.finditer(unhyphenated(look.lower()))]
     doing = _DOING.search(look)
     acts = "" if doing is None else doing[1].lower()
     people = [word for word in words if (related := relation(word)) and (related not in _ROLES or word == acts)]
-    named = _FIRST_PERSON.isdisjoint(words) and not language_of(folded(look)).capitals
-    names = _names(look) if named else []
+    language = language_of(folded(look))
+    names = [] if _FIRST_PERSON.intersection(words) else _given_names(look) if language.capitals else _names(look)
     whose = {name.split()[-1].lower() for name in names}
     for at, word in enumerate(words):
         joined = any(words[end] in _JOINING and words[end - 1] in whose for end in (at - 1, at - 2) if end > 0)
         if word in people and (joined or (at > 0 and words[at - 1] in _MINE)):
             whose.add(word)
     return [word for word in people if word in whose or not whose] + names
+
+
+def _given_names(query: str) -> list[str]:
+    """Return the given names in a query in a language that capitalizes all nouns; also in a genitive ("Toms Hund")."""
+    found = [word.strip("?.,!") for word in query.split(" ") if word[:1].isupper()]
+    given = [word if word.lower() in GIVEN_NAMES else word.removesuffix("s") for word in found]
+    return [word for word in given if word.lower() in GIVEN_NAMES]
 
 
 def _names(query: str) -> list[str]:
@@ -226,7 +255,7 @@ def _names(query: str) -> list[str]:
     follows, of_thing = False, False
     kept = set(capitalized(query))
     for before, word in itertools.pairwise(query.split(" ")):
-        is_name = word in kept and not word.isupper() and word.strip("?.,!").lower() not in _WEEKDAYS
+        is_name = word in kept and not word.isupper() and word.strip("?.,!").lower() not in _NO_NAMES
         of_thing = is_name and (before.lower() in _BEFORE_THINGS or (of_thing and before.isalpha()))
         is_name = is_name and not of_thing
         if is_name and follows:
@@ -238,21 +267,31 @@ def _names(query: str) -> list[str]:
 
 
 def asks_for_own(query: str) -> bool:
-    """Return whether a query asks for what is the speaker's alone, in a language whose nouns are not capitalized."""
-    look = query[:_LONGEST_LOOK]
-    words = [found[0].lower() for found in _WORD.finditer(look)]
-    return not _SINGULAR.isdisjoint(words) and not language_of(folded(look)).capitals
+    """Return whether a query asks for what is the speaker's alone."""
+    return not _SINGULAR.isdisjoint(found[0].lower() for found in _WORD.finditer(query[:_LONGEST_LOOK]))
+
+
+def capitals_are_names(query: str) -> bool:
+    """Return whether a query is not in a language that capitalizes all nouns."""
+    return not language_of(folded(query[:_LONGEST_LOOK])).capitals
+
+
+def chain_asked(query: str) -> list[str]:
+    """Return the English names of the relations by which a query asks about a relative's relative, if it does so."""
+    words = [found[0] for found in _PERSON_OR_WORD.finditer(unhyphenated(query[:_LONGEST_LOOK].lower()))]
+    chain = relatives_of(words)
+    return list(map(relation, chain)) if len(chain) > 1 else []
 
 
 def asks_of_self(query: str) -> bool:
     """Return whether a query asks for what is the speaker's, by no word for somebody else: not "Who helps me?"."""
-    others = any(relation(found[0]) for found in _PERSON_OR_WORD.finditer(query[:_LONGEST_LOOK]))
+    others = any(relation(found[0]) for found in _PERSON_OR_WORD.finditer(unhyphenated(query[:_LONGEST_LOOK].lower())))
     return asks_for_own(query) and not others and not kinds_asked(query) & Kind.PERSON
 
 
 def owned_terms(query: str) -> list[str]:
     """Return the terms of what a query calls the speaker's, right behind "my"; none for "my brother's dog"."""
-    words = [found[0].lower().replace("’", "'") for found in _WORD.finditer(query[:_LONGEST_LOOK])]
+    words = [found[0].replace("’", "'") for found in _WORD.finditer(unhyphenated(query[:_LONGEST_LOOK].lower()))]
     owned: list[str] = []
     for at, word in enumerate(words):
         if word in _MY:
@@ -351,20 +390,37 @@ def tells_something(said: Assertion) -> bool:
 
 def tells_of_whom(text: str) -> Whom:
     """Return of whom a text tells, by its beginning: "I live in Graz", "My brother lives there", "Tom lives there"."""
-    text = fluent(text[:_LONGEST_LOOK])
-    lowered = folded(text)
-    start = language_of(lowered).start_of(lowered)
-    clause = next(iter(clause_spans(lowered, (start, len(lowered)))), (0, 0))
-    words = [found[0].lower() for found in _WORD.finditer(text[slice(*clause)])]
+    words = _first_words(text)
+    if _begins_with_chain(words):
+        return Whom.RELATIVE
     if not _FIRST_PERSON.isdisjoint(words[:1]):
-        told = {found[0].lower() for found in _WORD.finditer(text)}
+        told = {found[0].lower() for found in _WORD.finditer(text[:_LONGEST_LOOK])}
         theirs = words[0] in _MINE and told & _FIRST_PERSON == {words[0]}
         beside = zip(words[1 : 2 + _BEFORE_RELATION], [*words[2:], ""], strict=False) if theirs else ()
         related = next(filter(None, (relation(word) for word, behind in beside if behind not in _THINGS)), None)
         if related is None:
             return Whom.ANYBODY if words[0] in _SEVERAL_OF_US else Whom.SPEAKER
         return Whom.ANYBODY if related in _MATTERS else Whom.RELATIVE
-    return Whom.ANOTHER if tells_of_another(text) else Whom.ANYBODY
+    return Whom.ANOTHER if tells_of_another(text, GIVEN_NAMES) else Whom.ANYBODY
+
+
+def tells_of_chain(text: str) -> bool:
+    """Return whether a text begins with a relative of a relative: "My sister's husband is a dentist"."""
+    return _begins_with_chain(_first_words(text))
+
+
+def _begins_with_chain(words: Sequence[str]) -> bool:
+    first = next((at for at, word in enumerate(words) if relation(word)), len(words))
+    return first <= _BEFORE_RELATION and _I.isdisjoint(words[:first]) and len(relatives_of(words)) > 1
+
+
+def _first_words(text: str) -> list[str]:
+    """Return the words of the first clause of a text, in lower case."""
+    text = fluent(text[:_LONGEST_LOOK])
+    lowered = folded(text)
+    start = language_of(lowered).start_of(lowered)
+    clause = next(iter(clause_spans(lowered, (start, len(lowered)))), (0, 0))
+    return [found[0] for found in _WORD.finditer(unhyphenated(text[slice(*clause)].lower()))]
 
 
 def ends_with_question(text: str) -> bool:

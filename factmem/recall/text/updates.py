@@ -253,7 +253,8 @@ def _held(text: str, sentence: str, language: Language) -> Matter[str]:
     if copula and language.everyday.issuperset(words[:-1]):
         return nothing  # "It is Ann."
     thing = words_of(sentence)[0] in definite and not any(map(relation, words))
-    if copula and written[0].islower() and value[0] in definite and not (thing and form.endswith("A")):
+    small = written[0].islower() or text.isupper()
+    if copula and small and value[0] in definite and not (thing and form.endswith("A")):
         return nothing  # "She is my doctor.", but "My hotel is the Ritz."
     if kind == "shared" and (len(said) < 2 or _FIGURE.search(sentence, end)):
         return nothing  # "We use Slack.", "I take 5 mg of it in the evening."
@@ -276,7 +277,7 @@ def _form(text: str, sentence: str, start: int, language: Language) -> str:
 
     What a figure is of belongs to it: "5 euros for the gym".
     """
-    found: list[str] = []
+    found, definite = list[str](), frozenset(language.lists.get("definite", ()))
     for word in WORD.finditer(sentence, start):
         written = text[slice(*word.span())]
         light = word[0] in STOP_WORDS or word[0] in language.everyday
@@ -284,8 +285,13 @@ def _form(text: str, sentence: str, start: int, language: Language) -> str:
             code = _CODE.match(sentence, word.start()) or word
             pause = _PAUSE.search(sentence, code.end())
             return " ".join([*found, "#", *_content(sentence[code.end() : pause and pause.start()], language)])
-        if language.unspaced or written[0].isupper() or not light:
-            return " ".join([*found, "A" if written[0].isupper() or text.islower() else "a"])
+        capital = written[0].isupper() and not (light and text.isupper())
+        if language.unspaced or capital or not light:
+            named = capital or text.islower()
+            if found and definite.issuperset(found):  # "is the Thon", and not "is the noise" or "IS THE NOISE"
+                named = capital and not (language.capitals or text.isupper())
+                found = [] if named else found
+            return " ".join([*found, "A" if named else "a"])
         found.append(word[0])
     return " ".join(found)
 
