@@ -58,9 +58,9 @@ def encode_value(value: object, value_type: Any) -> Json:
     except InvalidDataError:
         raise
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise InvalidDataError(
-            f"the value is not a valid {name_of(value_type)}: it is {kind_of(value)} ({type(error).__name__})"
-        ) from None
+        members = list(map(str, value_type)) if isinstance(value_type, enum.EnumMeta) else []
+        why = f"; take {' or '.join(members)}" if members else f" ({type(error).__name__})"
+        raise InvalidDataError(f"the value is not a valid {name_of(value_type)}: it is {kind_of(value)}{why}") from None
     _check_size(data)
     return _plain(data)
 

@@ -18,6 +18,7 @@ from factmem.abc import Prompt
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError, MissingPackageError, ModelUnavailableError
 from factmem.llm.asking import usage_of
+from factmem.llm.json_endpoint import host_of
 from factmem.llm.messages import instructions_of, messages_of
 from factmem.llm.request import (
     ExchangeLimits,
@@ -423,21 +424,11 @@ def language_model(address: str) -> LanguageModel:
 
 def _at_url(address: str) -> LanguageModel:
     base_url, _, model = address.partition("#")
-    host = _host(base_url)
+    host = host_of(base_url)
     if not model or not host:
         raise InvalidDataError(f"write a server's address as http://HOST:PORT/v1#MODEL, its key into {_KEY_VARIABLE}")
     key = os.environ.get(_KEY_VARIABLE) or _openai_key(host)
     return InstructorModel(model, base_url=base_url, api_key=key)
-
-
-def _host(base_url: str) -> str | None:
-    """Return the host of a URL; None if it has none, names a user, or is malformed."""
-    try:
-        parts = urlsplit(base_url)
-        sound = parts.port is None or parts.port > 0
-    except ValueError:
-        return None
-    return parts.hostname if sound and "@" not in parts.netloc and base_url.isprintable() else None
 
 
 def _openai_key(host: str) -> str:

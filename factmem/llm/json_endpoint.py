@@ -28,6 +28,16 @@ class Credentials(Protocol):
         ...
 
 
+def host_of(base_url: str) -> str | None:
+    """Return the host of a URL; None if it has none, names a user, or is malformed."""
+    try:
+        parts = urllib.parse.urlsplit(base_url)
+        sound = parts.port is None or parts.port > 0
+    except ValueError:
+        return None
+    return parts.hostname if sound and "@" not in parts.netloc and base_url.isprintable() else None
+
+
 @attrs.frozen
 class Key:
     """A key that is sent as it is, in a header; an empty one is not sent. See `Credentials`."""

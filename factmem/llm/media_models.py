@@ -6,7 +6,6 @@ import base64
 import json
 import math
 import os
-import urllib.parse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
@@ -16,7 +15,7 @@ from factmem.abc.media import Passage
 from factmem.details import MediumPart
 from factmem.errors import CapabilityError, InvalidDataError, ModelAnswerError, ModelRefusedError, ModelUnavailableError
 from factmem.llm.asking import meter, meter_request, usage_of
-from factmem.llm.json_endpoint import JsonEndpoint, Key, openai_package
+from factmem.llm.json_endpoint import JsonEndpoint, Key, host_of, openai_package
 from factmem.toml_tables import table
 
 _ASKED: Final = table("llm/media")
@@ -280,7 +279,7 @@ def media_reader(address: str, *, timeout: float = 120.0, max_retries: int = 2) 
     if name in ("http:", "https:"):
         url, _, model = address.partition("#")
         form, key = _OPENAI, os.environ.get("FACTMEM_MODEL_API_KEY", "")
-        if not model or not urllib.parse.urlsplit(url).hostname:
+        if not model or not host_of(url):
             raise InvalidDataError("write a server's address as http://HOST:PORT/v1#MODEL", path="$.media_reader")
     elif name not in _FORMS or not model:
         raise InvalidDataError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -25,6 +26,8 @@ from factmem.shapes import shape_of, with_parts
 from factmem.subjects import MemorySubject
 from factmem.validators import check_instance
 from factmem.values import Json, canonical_bytes, decode_value, encode_value
+
+_log = logging.getLogger("factmem")
 
 T = TypeVar("T")
 
@@ -72,6 +75,8 @@ class Converter(Part):
         words, old = old, [entry for entry in old if not _is_statement(entry)]
         if folded_keyword(concept.keyword) == STATEMENT.keyword or (words and not old):
             raise InvalidDataError("statements are words as they were said, and are not converted")
+        if not (old or left):
+            _log.warning("nothing is converted: no fact that is visible here has the keyword %r", keyword)
         same = folded_keyword(keyword) == folded_keyword(concept.keyword)
         if same and left and set(map(_said, old)) <= set(map(_said, left)):
             old = []  # erased by a conversion that was killed: what lies aside is all there is
@@ -107,6 +112,8 @@ class Converter(Part):
             return [(entry, said) for entry, said in about if said is not entry.assertion]
 
         found = await to_thread.run_sync(merged)
+        if not found:
+            _log.warning("nothing is merged: no fact that is visible here is about %s", one)
         if dry_run:
             return Conversion(revisions=len(found), dry_run=True)
         return await self._moved([entry for entry, _ in found], [said for _, said in found])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from factmem.abc import Reranker
 from factmem.abc.model import LanguageModel
 from factmem.errors import InvalidDataError
+from factmem.llm.json_endpoint import host_of
 from factmem.llm.local_models import called, fastembed_model
 from factmem.reranking.endpoints import RERANKER_VENDORS, EndpointReranker
 from factmem.reranking.model_reranker import ModelReranker
@@ -77,6 +78,8 @@ def reranker_named(name: str) -> Reranker:
         return CallableReranker(functools.partial(_of_fastembed, model))
     if kind in ("http", "https"):
         address, _, model = name.partition("#")
+        if not model or not host_of(address):
+            raise InvalidDataError("write a server's address as http://HOST:PORT/PATH#MODEL", path="$.reranker")
         return EndpointReranker(model, base_url=address)
     raise InvalidDataError(
         f"no reranker is called {kind!r}; there are {', '.join(RERANKER_VENDORS)} and fastembed, each with :MODEL, "

@@ -323,6 +323,24 @@ async def test_statements_are_not_converted(memory: Memory) -> None:
         await memory.admin.convert("statement", NUMBER)
 
 
+async def test_where_nothing_is_to_convert_or_merge_the_log_says_so(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await memory.save(SingleFact(SEATS, "4"))
+    assert (await memory.admin.convert("seat", SEATS)).revisions == 0
+    assert (await memory.admin.merge("nobody", into="user")).revisions == 0
+    assert [record.message for record in caplog.records] == [
+        "nothing is converted: no fact that is visible here has the keyword 'seat'",
+        "nothing is merged: no fact that is visible here is about nobody",
+    ]
+
+
+async def test_a_value_that_is_no_member_is_answered_with_the_members(memory: Memory) -> None:
+    plan: Concept[Any, Any] = Concept.single("plan", "The plan that they pay for", Plan)
+    with pytest.raises(InvalidDataError, match=r"take Plan\.BASIC or Plan\.PRO"):
+        await memory.save(SingleFact(plan, "basic"))
+
+
 async def test_two_subjects_become_one(memory: Memory, clock: FakeClock) -> None:
     await memory.save(SingleFact(SEATS, "5", timestamp=clock()), subject="user:annie")
     clock.advance(dt.timedelta(days=1))

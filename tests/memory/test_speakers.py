@@ -289,6 +289,14 @@ async def test_who_forgets_a_speaker_leaves_the_words_of_others_in_the_same_reco
         assert [[it.speaker for it in item.evidence] for item in await view.list_records()] == [[None], [None]]
 
 
+@pytest.mark.parametrize(("said", "asked"), [("Zoe\u0301", "Zo\u00e9"), ("Zo\u00e9", "Zoe\u0301")])
+async def test_a_speaker_is_the_same_in_whatever_form_the_name_is_written(said: str, asked: str) -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        await told(memory, (said, "I live in Linz."))
+        assert len(await memory.list_records(speakers=[asked])) == 1
+        assert len(await memory.forget(speakers=[asked])) == 1
+
+
 async def test_the_speaker_of_an_updated_statement_lasts_through_undo_export_and_merge(tmp_path: Path) -> None:
     async with Memory("memory:", clock=lambda: NOON) as memory, Memory("memory:", clock=lambda: NOON) as other:
         id = await of_tom(memory)
