@@ -9,6 +9,7 @@ of a row's conversation: its id, place and owner, since words never cross a part
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
@@ -273,22 +274,48 @@ class Columns:
             erased: The rows to leave out.
         """
         left = np.delete(np.arange(len(self)), erased)
-        new, kept = Columns(self.tenant), {name: self[name][left] for name in _TYPES}
-        for name, known, renumbered in (
-            ("head", self.heads, new._numbered_heads),
-            ("labels", self.labels, new._numbered_labels),
-            ("conversation", self.conversations, new.conversations.numbers),
-        ):
-            used, at = np.unique(kept[name], return_inverse=True)
-            kept[name] = renumbered([known.texts[number] for number in used.tolist()])[at]
+        kept = {name: self[name][left] for name in _TYPES}
+        of_heads, of_labels = _used(kept["head"], len(self.heads)), _used(kept["labels"], len(self.labels))
+        of_labels[0] = True  # that of no labels
+        new = copy.copy(self) if of_heads.all() and of_labels.all() else self._renumbered(kept, of_heads, of_labels)
+        new.conversations.drop(np.flatnonzero(~_used(kept["conversation"], len(new.conversations))).tolist())
+        new._terms, new._columns = Growing({"terms": np.uint64}), Growing(_TYPES)
         starts, counts = kept["terms_start"], kept["terms_count"].astype(np.int64)
         new._terms.append(terms=self.terms[spread(starts, starts + counts)])
         kept["terms_start"] = np.cumsum(counts) - counts
+        new._columns.append(**kept)
+        described = np.array(sorted(self.metadata), np.intp)
+        described = described[among(described, left)]
+        of_described = zip(left.searchsorted(described).tolist(), described.tolist(), strict=True)
+        new.metadata = {row: self.metadata[old] for row, old in of_described}
+        new._finders = {name: Finder() for name in _KEYS}
+        for name, finder in self._finders.items():
+            if np.array_equal(kept[name], self[name][left]):  # sorting is what an erasure would cost most
+                new._finders[name] = finder.without(len(self), left)
+        return new, left
+
+    def _renumbered(
+        self, kept: dict[str, NDArray[Any]], of_heads: NDArray[np.bool_], of_labels: NDArray[np.bool_]
+    ) -> Columns:
+        """Return columns without rows, of the heads and labels that rows use, and give these their new numbers.
+
+        Args:
+            kept: The columns of the rows.
+            of_heads: Which heads they use.
+            of_labels: Which labels they use.
+        """
+        new = Columns(self.tenant)
+        new.conversations = self.conversations
+        for name, known, used, renumbered in (
+            ("head", self.heads, of_heads, new._numbered_heads),
+            ("labels", self.labels, of_labels, new._numbered_labels),
+        ):
+            numbers = np.zeros(len(known), np.int32)
+            numbers[used] = renumbered([known.texts[number] for number in np.flatnonzero(used).tolist()])
+            kept[name] = numbers[kept[name]]
         several = (kept["flags"] & MULTIPLE) != 0
         kept |= new._keys(kept["head"], several, kept["record"], kept["value"], kept["conversation"])
-        new._columns.append(**kept)
-        new.metadata = {row: self.metadata[old] for row, old in enumerate(left.tolist()) if old in self.metadata}
-        return new, left
+        return new
 
     def _numbered_heads(self, heads: Sequence[str]) -> NDArray[np.int32]:
         before = len(self.heads)
@@ -383,6 +410,12 @@ def _scope(text: str, tenant: str | None) -> MemoryScope:
     return MemoryScope.parse(text).within(tenant)
 
 
+def _used(numbers: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
+    """Return which of the numbers below a count occur."""
+    used: NDArray[np.bool_] = np.bincount(numbers, minlength=count) > 0
+    return used
+
+
 def _person_text(head: Head) -> str:
     return subject_text(*((Origin.USER.value, head.speaker) if head.speaker else (head.subject, head.individual)))
 
@@ -429,6 +462,14 @@ class Numbered:
             self._numbers[text] = known
             self._bytes += sys.getsizeof(text) + OBJECT
         return known
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        """Drop texts that nothing has any more. Their numbers stand for an empty text, and are not given again."""
+        for number in numbers:
+            if text := self.texts[number]:
+                del self._numbers[text]
+                self.texts[number] = ""
+                self._bytes -= sys.getsizeof(text)
 
     def numbers(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """Return the numbers of texts; see `number`."""
@@ -554,6 +595,21 @@ class Finder:
         if done > len(keys):  # another thread sorted more
             return found[found < len(keys)]
         return np.concatenate([found, np.flatnonzero(among(keys[done:], wanted)) + done])
+
+    def without(self, count: int, left: NDArray[np.intp]) -> Finder:
+        """Return an index of some of the rows, numbered anew.
+
+        Args:
+            count: Number of rows.
+            left: The rows that are left, ascending.
+        """
+        ordered, rows = self._sorted
+        numbers = np.full(count, -1, np.int32)
+        numbers[left] = np.arange(len(left))
+        kept = (new := numbers[rows]) >= 0
+        finder = Finder()
+        finder._sorted = ordered[kept], new[kept]
+        return finder
 
 
 def among(numbers: NDArray[Any], others: Sequence[int] | NDArray[Any]) -> NDArray[np.bool_]:
