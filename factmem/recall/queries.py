@@ -559,9 +559,11 @@ class _Asking:
         return np.where(known, columns.terms[first], 0)
 
     def _name_people(self, terms: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return whether terms are titles, given names, or names of people in the corpus."""
-        index, (_, people) = self.corpus.columns.subject_index, self._own_and_people
-        known = [term for term in np.unique(terms).tolist() if people[[*index.called(term)]].any()]
+        """Return whether terms are titles, given names, or names of people whom the caller sees."""
+        seen = self.seen.people
+        people = set((seen & self._own_and_people[1][: len(seen)]).nonzero()[0].tolist())
+        called = self.corpus.columns.subject_index.called
+        known = [term for term in np.unique(terms).tolist() if not people.isdisjoint(called(term))]
         return among(terms, _name_beginnings()) | among(terms, np.array(known, np.uint64))
 
     def _owned_by_others(self) -> NDArray[np.bool_]:

@@ -336,7 +336,7 @@ async def test_where_nothing_is_to_convert_or_merge_the_log_says_so(
 
 
 async def test_a_value_that_is_no_member_is_answered_with_the_members(memory: Memory) -> None:
-    plan: Concept[Any, Any] = Concept.single("plan", "The plan that they pay for", Plan)
+    plan: Any = Concept.single("plan", "The plan that they pay for", Plan)
     with pytest.raises(InvalidDataError, match=r"take Plan\.BASIC or Plan\.PRO"):
         await memory.save(SingleFact(plan, "basic"))
 

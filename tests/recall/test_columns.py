@@ -14,7 +14,7 @@ import pytest
 from factmem import Concept, FactDetails, MemoryScope, MemorySubject, SingleFact
 from factmem.fold import Moment
 from factmem.recall import RecallFilter
-from factmem.recall.index.columns import Finder, Growing, Rows
+from factmem.recall.index.columns import Finder, Growing, Numbered, Rows
 from factmem.recall.index.corpus import Corpus
 from factmem.recall.index.outline_codec import outlines_of
 from factmem.recall.index.selection import selected
@@ -198,3 +198,22 @@ def test_the_log_of_a_tenant_that_nobody_asks_takes_little_memory() -> None:
     finally:
         tracemalloc.stop()
     assert used / len(logs) < 10_000
+
+
+def test_rows_that_are_left_are_found_by_their_new_numbers() -> None:
+    random = np.random.default_rng(1)
+    keys = random.integers(0, 500, 3_000).astype(np.uint64)
+    finder = Finder()
+    finder.find(keys[:2_500], keys[:1])  # sorts these; the rest stays in the tail
+    left = np.flatnonzero(random.random(len(keys)) < 0.9)
+    fewer = finder.without(len(keys), left)
+    for wanted in range(0, 500, 50):
+        found = fewer.find(keys[left], np.array([wanted], np.uint64))
+        assert found.tolist() == np.flatnonzero(keys[left] == wanted).tolist()
+
+
+def test_a_dropped_text_is_gone_and_its_number_is_not_given_again() -> None:
+    texts = Numbered(["", "one", "two"])
+    texts.drop([0, 1])
+    assert (texts.texts, texts.find("one"), texts.find("two")) == (["", "", "two"], None, 2)
+    assert (texts.number("three"), texts.number("one"), texts.number("")) == (3, 4, 0)

@@ -322,6 +322,14 @@ async def test_what_others_say_of_the_viewer_by_name_is_the_viewers_own(memory: 
     assert (await memory.recall("What is Anna allergic to?"))[0].record.value == "I am allergic to shellfish."
 
 
+@pytest.mark.parametrize("seen", [True, False])
+async def test_a_name_that_only_others_may_see_changes_nothing(seen: bool, memory: Memory) -> None:
+    await memory.remember([Message(content="Zorblax lives in Rome.")])
+    await memory.save(SingleFact(JOB, "smith"), subject=MemorySubject("person").individual("Zorblax"))
+    (line, *_) = await (memory if seen else memory.for_user("eva")).recall("Where do I live?", concepts=["statement"])
+    assert line.parts.other == seen
+
+
 async def test_somebody_with_the_same_surname_is_another_person(memory: Memory) -> None:
     for text in ("Julia Keller drinks oat milk.", "Tom Keller drinks espresso."):
         await memory.remember([Message(content=text)])

@@ -137,7 +137,20 @@ async def test_a_failing_endpoint_is_a_model_error_without_the_text(
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize("wrong", ["", "magic", "cohere", "cohere:", "fastembed", "fastembed:", "jina:no-key-is-set", "http://[x/v1#m", "http://x/v1"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "",
+        "magic",
+        "cohere",
+        "cohere:",
+        "fastembed",
+        "fastembed:",
+        "jina:no-key-is-set",
+        "http://[x/v1#m",
+        "http://x/v1",
+    ],
+)
 def test_a_name_written_wrongly_is_refused(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JINA_API_KEY", raising=False)
     with pytest.raises(InvalidDataError) as raised:
