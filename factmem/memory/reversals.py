@@ -9,7 +9,7 @@ import bisect
 import datetime as dt
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, assert_never
 
 import attrs
@@ -190,7 +190,7 @@ def left_by_moves(log: Sequence[LogEntry], record_ids: Collection[str]) -> list[
     entries = {id: [entry for entry in of if isinstance(entry, Recorded)] for id, of in logs.items()}
     counting = {id for id, of in entries.items() if any(it.assertion.counts(states[it.id]) for it in of)}
     found = {entry.id: entry for id in record_ids for entry in entries.get(id, ())}
-    own = found.keys() | set[str]()
+    own = set(found)
     size = 0
     while len(found) > size:
         size = len(found)
@@ -228,13 +228,17 @@ def last_changes(
         linked[left.record_id].add(came.record_id)
         linked[came.record_id].add(left.record_id)
     logs, found = by_record(log), dict[int, Sequence[Recorded | StateChange]]()
+    _check_known(record_ids, visible)
     for id in record_ids:
-        if id not in visible:
-            raise RecordNotFoundError("no visible record has this id: list_records() shows the ids of what is current")
         made = _last_transaction(id, logs, linked[id], visible)
         found[made[-1].seq] = made
-    undone = {event.seq for made in found.values() for event in made}
-    changes = _changes_between([entry for entry in log if entry.seq not in undone], log, moment, concepts)
+    undone = {event.seq: event.assertion_id for made in found.values() for event in made}
+    before = [entry for entry in log if entry.seq not in undone]
+    # What a model has read goes with its reading, and does not wait for a model again.
+    waited = {id for id, state in states_of(before).items() if state is AssertionState.PENDING}
+    read = waited.intersection(undone.values())
+    before = [entry for entry in before if not (isinstance(entry, Recorded) and entry.id in read)]
+    changes = _changes_between(before, log, moment, concepts)
     records = {event.assertion_id: id for id, events in logs.items() for event in events}
     made_of = [dict.fromkeys(records[event.assertion_id] for event in made) for _, made in sorted(found.items())]
     return [change for ids in made_of for change in _united(changes[id] for id in ids if id in changes)]
@@ -325,6 +329,16 @@ def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment:
         )
 
 
+def _check_known(record_ids: Collection[str], known: Container[str]) -> None:
+    """Check that ids name records that are known.
+
+    Raises:
+        RecordNotFoundError: One does not.
+    """
+    if missing := sum(id not in known for id in record_ids):
+        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
+
+
 def restore_requests(
     log: Sequence[LogEntry], record_ids: Collection[str], moment: Moment, reason: str | None
 ) -> list[StateRequest]:
@@ -344,8 +358,8 @@ def restore_requests(
             current.
     """
     states, logs = states_of(log), by_record(log)
-    if missing := sum(id not in logs for id in record_ids):
-        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
+    _check_known(record_ids, logs)
+    missing = 0
     removals: list[StateRequest] = []
     restored: list[StateRequest] = []
     for id in record_ids:

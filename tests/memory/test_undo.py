@@ -199,6 +199,19 @@ async def test_several_ids_are_undone_together_or_not_at_all(
         assert (await statements(memory), written) == ([], [3])
 
 
+async def test_what_a_model_has_read_is_undone_by_its_id_and_does_not_wait_again(
+    provider: AgentMemoryProvider, clock: FakeClock
+) -> None:
+    model = ScriptedModel(lambda prompt, answer: {name: [] for name in answer.model_fields})
+    async with Memory(provider, model=model, embedder=HashEmbedder(), clock=clock) as memory:
+        (kept,) = await memory.remember(Message(content="The ferry to Faro leaves at nine."))
+        asked = len(model.prompts)
+        for left in ([], ["The ferry to Faro leaves at nine."], []):
+            await memory.undo([kept.id])
+            await memory.inbox.flush()
+            assert (await statements(memory), len(model.prompts)) == (left, asked)
+
+
 async def test_an_acceptance_is_undone_by_the_id_of_its_record(provider: AgentMemoryProvider, clock: FakeClock) -> None:
     async with opened(provider, clock) as memory:
         await memory.remember(Message(role="tool", content="The mill seats 80."))
