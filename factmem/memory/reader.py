@@ -21,6 +21,7 @@ from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
 from factmem.memory.filters import Filters, Listing, RecordPage, check_concept, ids_of, is_record_id, keywords_of
 from factmem.memory.profiles import PartialProfile, ProfileSchema, united
+from factmem.memory.reversals import moves_beside, moves_in
 from factmem.memory.scope_tree import ScopeInfo, info_of
 from factmem.providers import fact_of
 from factmem.recall import RecallFilter
@@ -411,6 +412,23 @@ class Reader(Part):
             return list(await self._backend.mirror.log(part))
         sight = self._context.sight_of(part.kept)
         return list(await self._backend.mirror.log(attrs.evolve(part, sight=sight), sight.sees))
+
+    async def with_moves(self, record_ids: Iterable[str]) -> list[LogEntry]:
+        """Return the log of records, and of those that visible moves link with them, with all that affects their state.
+
+        Args:
+            record_ids: Ids of the records.
+        """
+        ids, log = set(record_ids), list[LogEntry]()
+        known = set[str]()
+        while not ids <= known:
+            known |= ids
+            log = await self.log(LogPart(record_ids=known, related=True))
+            beside = moves_beside(log)
+            moves = moves_in([*log, *await self.log(LogPart(seqs=beside))]) if beside else ()
+            linked = ({left.record_id, came.record_id} for left, came in moves)
+            ids = set[str]().union(*(pair for pair in linked if not pair.isdisjoint(known)))
+        return log
 
     async def actions(
         self, part: LogPart, since: dt.datetime | None, until: dt.datetime | None

@@ -8,8 +8,8 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import Any, Final, assert_never
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, assert_never
 
 import attrs
 
@@ -30,11 +30,14 @@ from factmem.fold import (
     revisions,
     states_of,
 )
+from factmem.grouping import grouped
 from factmem.recall.results import hydrate
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, as_kept_apart, shown_record
 
+MOVED: Final = "moved to another scope"
+"""Beginning of the reasons of moves and of their undoing: which scope, not all readers may know."""
+
 _ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks, which retract the last revision first."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -87,7 +90,7 @@ def rollback_requests(
     if has_expired(target.assertion, moment):
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
-    reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
+    reason = _beginning(_ROLLED_BACK, reason)
     retracted, own = AssertionState.RETRACTED, record_key(target)
     above = _counting([entry for entry in log if isinstance(entry, Recorded) and record_key(entry) == own], states)
     requests = [_request(item, states[item.id], retracted, reason) for item in _taken_above(target, above, states)]
@@ -129,12 +132,12 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: One of them is undone already, or its record was erased.
+        RecordNotFoundError: One of them is undone already, or its record was erased, or one of the two that it moved.
         StateConflictError: Words that wait for a model would have to be retracted.
     """
     present, logs = states_of(log), by_record(log)
     entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    states = dict(present)
+    states, moved = dict(present), set[str]()
     counting: dict[str, list[Recorded]] = {}  # by record, the one that decides last; those taken back are left there
     for change in last_first:
         ids = {change.record.id, (change.previous or change.record).id}
@@ -142,6 +145,10 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         named = [(entry, state) for entry, state in known if not ids.isdisjoint((entry.id, entry.record_id))]
         if change.states_before and all(states[entry.id] is state for entry, state in named):
             raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
+        if change.previous is not None and change.previous.scope != change.record.scope:
+            if ids != {entry.record_id for entry, _ in named}:
+                raise _half_seen()
+            moved |= ids
         for entry, state in named:
             above = counting.get(entry.record_id)
             if above is None:
@@ -153,62 +160,205 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
             if state is AssertionState.RETRACTED and replaces:
                 states |= {taken.id: state for taken in _taken_above(entry, above, states)}
     return [
-        _request(entry, present[entry.id], states[entry.id], reason)
+        _request(
+            entry,
+            present[entry.id],
+            states[entry.id],
+            _beginning(MOVED, reason) if entry.record_id in moved else reason,
+        )
         for entry in entries.values()
         if states[entry.id] is not present[entry.id]
     ]
 
 
-def moves_beside(log: Sequence[LogEntry]) -> set[int]:
-    """Return the numbers of the revisions that the log of a record may be linked with by a move.
+def _beginning(beginning: str, reason: str | None) -> str:
+    return beginning if reason is None else f"{beginning}: {reason}"
 
-    They are those that its own revisions name, and those that directly follow a retraction of its own; see `last_move`.
+
+def _half_seen() -> RecordNotFoundError:
+    return RecordNotFoundError(
+        "the record was moved, and its place before or after is not visible here, or was erased, so that the move "
+        "cannot be undone: retract the record, or restore it where it was"
+    )
+
+
+def moves_beside(log: Iterable[LogEntry]) -> set[int]:
+    """Return the numbers of revisions by which moves link some records with others; see `moves_in`."""
+    made = {entry.assertion.revised or 0 for entry in log if isinstance(entry, Recorded) and _came(entry)}
+    return made | {entry.seq + 1 for entry in log if isinstance(entry, StateChange) and _leaves(entry)}
+
+
+def moves_in(log: Iterable[LogEntry]) -> list[tuple[Recorded, Recorded]]:
+    """Return the moves between scopes in a log: of each, the last revision that it left, and the one that it made.
+
+    A move retracts a record, and directly after that it appends a revision elsewhere.
     """
-    named = {entry.assertion.revised for entry in log if isinstance(entry, Recorded)}
-    return {number for number in named if number} | {entry.seq + 1 for entry in log if isinstance(entry, StateChange)}
+    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+    leaving = sorted((it for it in log if isinstance(it, StateChange) and _leaves(it)), key=lambda it: it.seq)
+    moves = []
+    for came in filter(_came, entries.values()):
+        before = bisect.bisect(leaving, came.seq, key=lambda it: it.seq)
+        left = entries.get(leaving[before - 1].assertion_id) if before else None
+        if left and left.record_id != came.record_id and leaving[before - 1].recorded_at == came.recorded_at:
+            moves.append((left, came))
+    return moves
 
 
-def last_move(log: Sequence[LogEntry], record_id: str) -> Change | None:
-    """Return the last change of a record if that is a move between scopes or the undo of one; it is of two records.
+def _leaves(change: StateChange) -> bool:
+    return change.state is AssertionState.RETRACTED and change.reason == MOVED
+
+
+def _came(entry: Recorded) -> bool:
+    """Return whether a revision was made by a move: it follows one of another record, with retractions between."""
+    said = entry.assertion
+    follows = said.revises is None and said.revised is not None and said.revised < entry.seq - 1
+    return follows and said.state is AssertionState.ACTIVE
+
+
+def left_by_moves(log: Sequence[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
+    """Return the revisions of records, with those that moves, or their undoing, have left elsewhere.
 
     Args:
-        log: Log of the record, and of those that `moves_beside` names.
-        record_id: Id of the record.
+        log: Log of the records, and of those that moves link with them.
+        record_ids: Ids of the records.
     """
-    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    named = ((entry, entries.get(entry.assertion.revised or 0)) for entry in entries.values())
-    linked = [{came.record_id, left.record_id} for came, left in named if left and came.record_id != left.record_id]
-    moves = (_move_at_end(log, pair) for pair in linked if record_id in pair)
-    return next(filter(None, moves), None)
+    entries, states = [entry for entry in log if isinstance(entry, Recorded)], states_of(log)
+    records = grouped(entries, lambda entry: entry.record_id)
+    why = {it.assertion_id: it.reason or "" for it in log if isinstance(it, StateChange)}
+    standing = {entry.id for entry in entries if entry.assertion.counts(states[entry.id])}
+    parts = list[tuple[set[str], set[str]]]()  # what a move has left, and the rest of the record
+    for left, came in moves_in(log):
+        there = {entry.id for entry in records[left.record_id] if entry.seq < came.seq}
+        here = {entry.id for entry in records[came.record_id] if entry.seq >= came.seq}
+        for end, part, rest in ((left, there, here), (came, here, there)):
+            if end.id not in standing and why.get(end.id, "").startswith(MOVED):
+                parts.append((part - standing, rest))
+    found = {entry.id for entry in entries if entry.record_id in record_ids}
+    while more := set[str]().union(*(part for part, rest in parts if not rest.isdisjoint(found))) - found:
+        found |= more
+    return [entry for entry in entries if entry.id in found]
 
 
-def _move_at_end(log: Sequence[LogEntry], pair: Set[str]) -> Change | None:
-    """Return the last change of two records if it hid one of them and showed the other, in one transaction."""
-    entries = {it.id: it for it in log if isinstance(it, Recorded) and it.record_id in pair}
-    changes = (it for it in log if isinstance(it, StateChange) and it.assertion_id in entries)
-    events: list[Recorded | StateChange] = sorted([*entries.values(), *changes], key=lambda event: event.seq)
-    last: dict[str, Recorded | StateChange] = {}  # of each revision, the newest first
-    while events:
-        event = events[-1]
-        id = event.id if isinstance(event, Recorded) else event.assertion_id
-        newest = next(iter(last.values()), event)
-        together = (event.seq + len(last), event.recorded_at) == (newest.seq, newest.recorded_at)
-        if not together or id in last or (isinstance(event, Recorded) and event.assertion.revised is None):
+class _Turn(NamedTuple):
+    """An event by which a revision began to count, or counts no longer, and its state before."""
+
+    event: Recorded | StateChange
+    entry: Recorded
+    before: AssertionState
+
+    @property
+    def shows(self) -> bool:
+        return not self.entry.assertion.counts(self.before)
+
+    @property
+    def moves(self) -> bool:
+        return _came(self.event) if isinstance(self.event, Recorded) else (self.event.reason or "").startswith(MOVED)
+
+    def is_one_with(self, later: Sequence[_Turn]) -> bool:
+        """Return whether a change of state was made with later ones of its record.
+
+        A transaction changes each revision once, in the order of their numbers: so one ends where these begin anew,
+        also where the clock stands still.
+        """
+        one, other = self.event, later[-1].event
+        if isinstance(one, Recorded) or isinstance(other, Recorded) or self.entry.seq >= later[-1].entry.seq:
+            return False
+        decides, decided = (
+            AssertionState.QUARANTINED in it for it in ((self.before, one.state), (later[-1].before, other.state))
+        )
+        return decides is decided and (one.recorded_at, one.reason, one.actor) == (
+            other.recorded_at,
+            other.reason,
+            other.actor,
+        )
+
+
+def _turns(events: Sequence[Recorded | StateChange]) -> list[_Turn]:
+    """Return the turns of a record, oldest first, without the ends of words that were read as its next revision."""
+    entries = {event.id: event for event in events if isinstance(event, Recorded)}
+    states = dict[str, AssertionState]()
+    turns = list[_Turn]()
+    for event in events:
+        entry = entries[event.assertion_id]
+        before = states.get(entry.id, AssertionState.RETRACTED)
+        states[entry.id] = event.assertion.state if isinstance(event, Recorded) else event.state
+        if entry.assertion.counts(states[entry.id]) == entry.assertion.counts(before):
+            continue
+        if before is AssertionState.PENDING:
+            before, newest = AssertionState.ACTIVE, turns[-1]
+            read = isinstance(newest.event, Recorded) and newest.event.recorded_at == event.recorded_at
+            if read and newest.entry is not entry:
+                continue
+        turns.append(_Turn(event, entry, before))
+    return turns or [_Turn(it, it, AssertionState.ACTIVE) for it in entries.values() if began_retracted(it.assertion)]
+
+
+def _last(turns: Sequence[_Turn]) -> list[_Turn]:
+    """Return the turns of the last transaction of a record, newest first."""
+    last = list(turns[-1:])
+    for turn in reversed(turns[:-1]):
+        if not turn.is_one_with(last):
             break
-        last[id] = events.pop()
-    before, after = states_of(events), states_of([*events, *reversed(last.values())])
-    shown = {entries[id].record_id for id in last if entries[id].assertion.counts(after[id])}
-    hidden = {entries[id].record_id for id in last if after[id] is AssertionState.RETRACTED}
-    if len(shown) != 1 or len(hidden) != 1 or shown == hidden:
-        return None
-    there, gone = (
-        max((entries[id] for id in last if entries[id].record_id in of), key=deciding_order) for of in (shown, hidden)
-    )
-    return Change(
-        kind=ChangeKind.UPDATED,
-        record=shown_record(there, {}, state=after[there.id]),
-        previous=shown_record(gone, {}, state=after[gone.id]),
-        states_before={entries[id].seq: before.get(id, AssertionState.RETRACTED) for id in last},
+        last.append(turn)
+    return last
+
+
+def _is_half(last: Sequence[_Turn]) -> bool:
+    """Return whether turns are those of one of the two records of a move, or of its undoing."""
+    return any(turn.moves for turn in last) and len({turn.shows for turn in last}) == 1
+
+
+def last_changes(log: Sequence[LogEntry], record_ids: Iterable[str]) -> list[Change]:
+    """Return the last change of each of some records; one that moved a record, or moved it back, is of two of them.
+
+    Args:
+        log: Log of the records, and of those that moves link with them.
+        record_ids: Ids of the records.
+
+    Raises:
+        RecordNotFoundError: No record has an id, or it was never accepted, or only one record of a move is in the log.
+        StateConflictError: It was moved, and the other record has changed since.
+    """
+    turns = {id: _turns(events) for id, events in by_record(log).items()}
+    links = [{left.record_id, came.record_id} for left, came in moves_in(log)]
+    states = states_of(log)
+    found: dict[int, Change] = {}  # by the number of the first event, for two ids may be of one move
+    for id in record_ids:
+        last = _last(turns.get(id, ()))
+        if not last:
+            raise RecordNotFoundError("no visible record has this id, or it was never accepted: see list_records()")
+        other = _other_half(id, turns, links) if _is_half(last) else []
+        records = [
+            shown_record(entry, {}, state=states[entry.id])
+            for half in sorted((last, other), key=lambda half: not (half and half[0].shows))
+            for entry in sorted((turn.entry for turn in half), key=deciding_order)[-1:]
+        ]
+        found[min(turn.event.seq for turn in (*last, *other))] = Change(
+            kind=ChangeKind.UNCHANGED,
+            record=records[0],
+            previous=records[-1],
+            states_before={turn.entry.seq: turn.before for turn in (*last, *other)},
+        )
+    return list(found.values())
+
+
+def _other_half(id: str, turns: Mapping[str, Sequence[_Turn]], links: Collection[set[str]]) -> list[_Turn]:
+    """Return the turns that were made with the last ones of a record, at the place where it was moved from or to."""
+    linked = {id}
+    while more := set[str]().union(*(pair for pair in links if not linked.isdisjoint(pair))) - linked:
+        linked |= more
+    last, numbers = _last(turns[id]), sorted(turn.event.seq for it in linked for turn in turns[it])
+    for other in (half for it in linked - {id} if _is_half(half := _last(turns[it]))):
+        both = sorted(turn.event.seq for turn in (*last, *other))
+        together = both == numbers[numbers.index(both[0]) :][: len(both)]  # nothing was done between
+        if together and other[0].shows != last[0].shows and other[0].event.recorded_at == last[0].event.recorded_at:
+            return other
+    newest = max(linked, key=lambda it: turns[it][-1].event.seq)
+    if newest == id:
+        raise _half_seen()
+    raise StateConflictError(
+        f"the record was moved, and has changed since, as {newest}: undo or retract that one first, or restore() this "
+        "one beside it"
     )
 
 
@@ -309,8 +459,7 @@ def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
                 said = entries[id].assertion
                 if state is AssertionState.RETRACTED and said.counts(states[id]):
                     now = (event.recorded_at, event.reason)
-                    rolled_back = (event.reason or "").startswith(_ROLLED_BACK)  # from the last revision on
-                    in_order = rolled_back or (taken != [] and entries[id].seq > entries[taken[-1]].seq)
+                    in_order = taken != [] and entries[id].seq > entries[taken[-1]].seq
                     goes_on = not over and now == began and in_order
                     taken = [*taken, id] if goes_on else [id]
                     began, over = now, False
