@@ -51,6 +51,11 @@ def is_legal_name(name: str) -> bool:
     return True
 
 
+def composed(name: str) -> str:
+    """Return a name in NFC: a letter and its accent may be one character or two."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
 @functools.lru_cache(maxsize=16_384)
 def folded_keyword(keyword: str) -> str:
     """Return a keyword in NFC without case, hyphens, underscores and spaces: keywords are alike if this is equal.
@@ -58,8 +63,7 @@ def folded_keyword(keyword: str) -> str:
     A fact keeps the keyword that it was saved with. Wherever a concept is looked for, it is found by any alike keyword:
     ``user-preference`` finds what a model has called ``user_preference``.
     """
-    folded = keyword.casefold().translate(_SEPARATORS) or keyword
-    return folded if folded.isascii() else unicodedata.normalize("NFC", folded)
+    return composed(keyword.casefold().translate(_SEPARATORS) or keyword)
 
 
 def checked_path(path: str | os.PathLike[str], *, what: str) -> Path:

@@ -22,7 +22,7 @@ import attrs
 
 from factmem.details import Origin
 from factmem.errors import InvalidDataError
-from factmem.legal_names import folded_keyword
+from factmem.legal_names import composed, folded_keyword
 from factmem.patterns import linear_search
 from factmem.recall.text.analysis import plain
 from factmem.recall.text.signs import tells_something
@@ -139,6 +139,11 @@ def _several(names: Collection[str] | None) -> frozenset[str] | None:
     return frozenset(given)
 
 
+def _composed(names: Collection[str] | None) -> frozenset[str] | None:
+    several = _several(names)
+    return None if several is None else frozenset(map(composed, several))
+
+
 def _searchable(instance: RecallFilter, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str) or not value:
         raise InvalidDataError("pattern takes a regular expression: write one, or leave it out", path="$.pattern")
@@ -204,7 +209,7 @@ class RecallFilter:
     categories: Collection[str] | None = attrs.field(default=None, converter=_several)
     topics: Collection[str] | None = attrs.field(default=None, converter=_several)
     sources: Collection[str] | None = attrs.field(default=None, converter=_several)
-    speakers: Collection[str] | None = attrs.field(default=None, converter=_several)
+    speakers: Collection[str] | None = attrs.field(default=None, converter=_composed)
     since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     until: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
     recorded_since: dt.datetime | None = attrs.field(default=None, validator=_AWARE)
@@ -321,7 +326,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
     Facet.PLACE: lambda it: it.assertion.place.key,
     Facet.KEYWORD: lambda it: folded_keyword(it.assertion.keyword),
-    Facet.SPEAKER: lambda it: it.assertion.speaker,
+    Facet.SPEAKER: lambda it: (name := it.assertion.speaker) and composed(name),
     Facet.RECORD_ID: lambda it: it.record_id,
     Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
     Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),
