@@ -326,7 +326,9 @@ def last_changes(log: Sequence[LogEntry], record_ids: Iterable[str]) -> list[Cha
     for id in record_ids:
         last = _last(turns.get(id, ()))
         if not last:
-            raise RecordNotFoundError("no visible record has this id, or it was never accepted: see list_records()")
+            raise RecordNotFoundError(
+                "some of the ids name no visible record, or an erased one, or one never accepted: see list_records()"
+            )
         other = _other_half(id, turns, links) if _is_half(last) else []
         records = [
             shown_record(entry, {}, state=states[entry.id])

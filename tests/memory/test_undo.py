@@ -577,7 +577,7 @@ async def test_ids_are_undone_all_or_none_each_once(
         mill = (await memory.remember("The mill is old."))[0]
         before = await memory.list_records()
         for unknown in ("0" * 32, "nothing"):
-            with pytest.raises(RecordNotFoundError, match="no visible record has this id"):
+            with pytest.raises(RecordNotFoundError, match="name no visible record"):
                 await memory.undo([mill.id, record.id, unknown])
             assert await memory.list_records() == before
         assert isinstance(provider, KeepsLog)
@@ -602,7 +602,7 @@ async def test_nothing_is_undone_of_what_is_not_visible(provider: AgentMemoryPro
         (theirs,) = await memory.for_user("ann").save(SingleFact(SEATS, 12), private=True)
         (public,) = await memory.save(SingleFact(SEATS, 14), scope=ALPHA)
         for view, id in ((memory.for_user("bob"), theirs.id), (memory.scope(BETA), public.id)):
-            with pytest.raises(RecordNotFoundError, match="no visible record has this id"):
+            with pytest.raises(RecordNotFoundError, match="name no visible record"):
                 await view.undo([id])
         (change,) = await memory.for_user("ann").undo([theirs.id])
         assert change.kind is ChangeKind.DELETED
