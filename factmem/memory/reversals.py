@@ -224,15 +224,16 @@ def left_by_moves(log: Sequence[LogEntry], record_ids: Collection[str]) -> list[
     """
     entries, states = [entry for entry in log if isinstance(entry, Recorded)], states_of(log)
     records = grouped(entries, lambda entry: entry.record_id)
-    why = {it.assertion_id: it.reason or "" for it in log if isinstance(it, StateChange)}
+    last = {it.assertion_id: it for it in log if isinstance(it, StateChange)}
     standing = {entry.id for entry in entries if entry.assertion.counts(states[entry.id])}
     parts = list[tuple[set[str], set[str]]]()  # what a move has left, and the rest of the record
     for left, came in moves_in(log):
-        there = {entry.id for entry in records[left.record_id] if entry.seq < came.seq}
-        here = {entry.id for entry in records[came.record_id] if entry.seq >= came.seq}
+        there, here = records[left.record_id], [it for it in records[came.record_id] if it.seq >= came.seq]
         for end, part, rest in ((left, there, here), (came, here, there)):
-            if end.id not in standing and why.get(end.id, "").startswith(MOVED):
-                parts.append((part - standing, rest))
+            change = last.get(end.id)
+            if end.id not in standing and change is not None and (change.reason or "").startswith(MOVED):
+                gone = {entry.id for entry in part if entry.seq < change.seq} - standing
+                parts.append((gone, {entry.id for entry in rest}))
     found = {entry.id for entry in entries if entry.record_id in record_ids}
     while more := set[str]().union(*(part for part, rest in parts if not rest.isdisjoint(found))) - found:
         found |= more

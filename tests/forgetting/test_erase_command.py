@@ -69,7 +69,7 @@ def test_all_that_is_a_users_is_erased_and_nothing_else(run: Run) -> None:
 
 
 async def test_of_a_speaker_is_erased_and_verified_what_others_did_not_say(run: Run, address: str) -> None:
-    """The words of another speaker in the same record stay, and are no traces."""
+    """The words of another speaker in the same record stay, and are not searched for."""
     async with open_provider(address) as store, Memory(store, embedder=DenseEmbedder()) as memory:
         (said,) = await memory.remember(Message(name="Ana", content=f"The oven is {word('old')}."))
         assert isinstance(store, KeepsLog)

@@ -187,6 +187,7 @@ async def test_with_a_record_goes_what_it_left_where_it_was_before(
                 await memory.undo([change.record.id])
                 (change,) = await memory.undo([change])
                 if moved != "undone":
+                    await memory.update(record.id, value=word("between"), origin=Origin.TOOL)
                     change = await memory.update(record.id, scope="/agent/one")
         id = change.record.id
         traces = await memory.admin.traces(id)
@@ -195,7 +196,8 @@ async def test_with_a_record_goes_what_it_left_where_it_was_before(
         else:
             receipt = await memory.forget(concepts=[record.concept], scope=change.record.scope)
         assert [it.id for it in receipt] == [id]
-        said = [*(it for it in words(1) if it != word("scope", 1)), *(word("there", at) for at in (0, 2)), word("back")]
+        said = [it for it in words(1) if it != word("scope", 1)]
+        said += [word("there"), word("there", 2), word("back"), word("between")]
         assert hits(folder, [*said, id, record.id]) == []
         if kind not in STAYS_PENDING:
             assert (await verify_erased(provider, traces)).clean
