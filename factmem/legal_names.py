@@ -52,7 +52,7 @@ def is_legal_name(name: str) -> bool:
 
 
 def composed(name: str) -> str:
-    """Return a name in NFC, in which names that look the same are."""
+    """Return a name in NFC: a letter and its accent may be one character or two."""
     return name if name.isascii() else unicodedata.normalize("NFC", name)
 
 

@@ -13,7 +13,6 @@ from factmem.abc.topics import Topic
 from factmem.details import FactDetails, MediumPart, Origin, Treatment
 from factmem.errors import InvalidDataError
 from factmem.facts import Concept, Fact, MultipleFacts, SingleFact, check_distinct, utc
-from factmem.legal_names import composed
 from factmem.media import Medium
 from factmem.subjects import MemorySubject
 from factmem.validators import count, instance_of, listed, mended, one_or_more
@@ -32,10 +31,6 @@ def _storable(text: object) -> str:
     if not isinstance(text, str):
         raise InvalidDataError(f"a message's texts must be strings, not {type(text).__name__}")
     return mended(text)
-
-
-def _speaker(name: object) -> str:
-    return composed(_storable(name))
 
 
 def _media(media: Iterable[Medium]) -> tuple[Medium, ...]:
@@ -66,7 +61,7 @@ class Message:
 
     content: str = attrs.field(repr=False, converter=_storable)
     role: str = attrs.field(default="user", converter=_storable)
-    name: str | None = attrs.field(default=None, converter=attrs.converters.optional(_speaker))
+    name: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
     id: str | None = attrs.field(default=None, converter=attrs.converters.optional(_storable))
     timestamp: dt.datetime | None = attrs.field(default=None, converter=attrs.converters.optional(utc))
     treatment: Treatment | None = attrs.field(default=None, validator=instance_of(Treatment, type(None)))

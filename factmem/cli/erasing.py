@@ -106,7 +106,7 @@ async def forget(
                 doomed = await erase(dry_run=True)
             else:
                 doomed = await _doomed(session, memory, await full_ids(memory, ids), filters)
-                erase = partial(memory.forget, *(record.id for record in doomed))
+                erase = partial(memory.forget, *(record.id for record in doomed), speakers=filters.get("speakers"))
             if dry_run:
                 _show_selected(session, doomed)
                 return
@@ -114,7 +114,9 @@ async def forget(
                 await _confirm(session, doomed, partial(erase, dry_run=True))
             if verify and (doomed or text):
                 named = (record.id for record in doomed)
-                traces = await memory.admin.traces(*named, texts=text or (), all_users=all_users)
+                traces = await memory.admin.traces(
+                    *named, texts=text or (), speakers=filters.get("speakers"), all_users=all_users
+                )
             doomed = receipt = await erase() if doomed else doomed
         report = await verify_erased(provider, traces) if traces is not None else None
     _show(session, doomed, receipt, report, dry_run=dry_run)

@@ -251,7 +251,13 @@ class Admin(ReadingPart):
         """
         return await Eraser(*self._reaching(all_users=all_users)).reset(scope, dry_run=dry_run)
 
-    async def traces(self, *record_ids: str, texts: Collection[str] = (), all_users: bool = False) -> Traces:
+    async def traces(
+        self,
+        *record_ids: str,
+        texts: Collection[str] = (),
+        speakers: Collection[str] | None = None,
+        all_users: bool = False,
+    ) -> Traces:
         """Gather the traces of records before they are erased, for `factmem.memory.verify_erased` to look for.
 
         Records that the viewer may not see are left out.
@@ -259,13 +265,14 @@ class Admin(ReadingPart):
         Args:
             record_ids: The records to erase.
             texts: Other texts to look for, wherever they were said.
+            speakers: Only of what these speakers said, as `Memory.forget` with ``speakers`` erases it; None for all.
             all_users: Also gather the traces of the private facts of all users.
 
         Raises:
             InvalidDataError: A viewer asks for all users.
             OutOfViewError: A view asks for all users.
         """
-        return await Eraser(*self._reaching(all_users=all_users)).traces(record_ids, texts)
+        return await Eraser(*self._reaching(all_users=all_users)).traces(record_ids, texts, speakers)
 
     async def reembed(self, progress: Callable[[float], None] | None = None) -> int:
         """Bind the store to this memory's embedder and embed everything again; return the number of visible records.

@@ -15,17 +15,18 @@ from factmem.abc.observer import Operation
 from factmem.errors import InvalidDataError
 from factmem.facts import moment_at
 from factmem.fold import fold, revisions, said_order, states_of
+from factmem.legal_names import composed
 from factmem.memory.erasure_proof import Traces, traces_of
 from factmem.memory.filters import Filters, ids_of
 from factmem.memory.journal import going_along
 from factmem.memory.media import drop_kept_media
 from factmem.memory.operations import operation
 from factmem.memory.reader import Reader, ReadingPart
-from factmem.memory.reversals import left_by_moves
+from factmem.memory.reversals import left_by_moves, moves_in
 from factmem.memory.ttl import ExpiryReceipt, Outlived, outlived
 from factmem.recall import RecallFilter
 from factmem.recall.index.selection import LogPart
-from factmem.records import Assertion, FactRecord, LogEntry, Recorded, as_kept_apart, record_of, shown_record
+from factmem.records import FactRecord, LogEntry, Recorded, as_kept_apart, record_of, shown_record
 from factmem.scopes import MemoryScope
 from factmem.validators import check_instance, listed
 
@@ -83,10 +84,7 @@ class Eraser(ReadingPart):
             raise InvalidDataError("say what to forget: an empty filter would erase everything, as admin.reset() does")
         records = await self._meant(wanted, self._reader.everybody if record_ids else self._reader)
         entries = await self._kept_apart(set(record_ids) - {record.id for record in records}, wanted)
-        if wanted.speakers is not None:
-            shared, said = await self._shared_with_others({record.id for record in records}, wanted.speakers)
-            records, entries = [record for record in records if record.id not in shared], [*entries, *said]
-        return await self._erased(records, entries, dry_run=dry_run)
+        return await self._erased(records, entries, wanted.speakers, dry_run=dry_run)
 
     def _check(self, *, dry_run: bool) -> None:
         """Raise before any lookup if nothing can be erased."""
@@ -102,20 +100,6 @@ class Eraser(ReadingPart):
         found = await self._reader.everybody.quarantined(LogPart(ids=ids))
         return [entry for entry, _ in found if entry.id in ids and others.keeps(entry)]
 
-    async def _shared_with_others(
-        self, record_ids: Collection[str], speakers: Collection[str]
-    ) -> tuple[Collection[str], list[Recorded]]:
-        """Return those of some records that hold words of others than some speakers, and the words of these there."""
-        log = await self._reader.with_moves(record_ids)
-
-        def divided() -> tuple[Collection[str], list[Recorded]]:
-            entries = [entry for entry in log if isinstance(entry, Recorded)]
-            others = {entry.id for entry in entries if _is_said_by_others(entry.assertion, speakers)}
-            shared = {entry.record_id for entry in entries if entry.id in others}
-            return shared, [entry for entry in entries if entry.record_id in shared and entry.id not in others]
-
-        return await to_thread.run_sync(divided)
-
     async def reset(self, scope: MemoryScope | str | None, *, dry_run: bool) -> Erasure:
         """See `Admin.reset`."""
         self._check(dry_run=dry_run)
@@ -126,24 +110,38 @@ class Eraser(ReadingPart):
         return await self._erased(records, dry_run=dry_run)
 
     async def _erased(
-        self, records: Sequence[FactRecord[Any]], entries: Sequence[Recorded] = (), *, dry_run: bool = False
+        self,
+        records: Sequence[FactRecord[Any]],
+        entries: Sequence[Recorded] = (),
+        speakers: Collection[str] | None = None,
+        *,
+        dry_run: bool = False,
     ) -> Erasure:
-        """Erase records and entries of the quarantine, with what goes along."""
+        """Erase records and entries of the quarantine, with what goes along.
+
+        Args:
+            records: The records.
+            entries: The entries.
+            speakers: Speakers whose revisions are erased alone; None for all revisions.
+            dry_run: See `Memory.forget`.
+        """
         if not (records or entries):
             return Erasure(records=(), dry_run=dry_run)
-        ids = {record.id for record in records}
-        left = await self._left_by_moves(ids)
-        named = [*await self._reader.everybody.log(LogPart(record_ids=ids)), *left, *entries]
-        cited = (item.assertion.details.evidence for item in named if isinstance(item, Recorded))
+        record_ids = [record.id for record in records]
+        linked = await self._reader.everybody.with_moves(record_ids)
+        doomed = [*await to_thread.run_sync(_meant_of, linked, set(record_ids), speakers), *entries]
+        ids = {entry.id for entry in doomed}
+        named = [*doomed, *(it for it in linked if not isinstance(it, Recorded) and it.assertion_id in ids)]
+        cited = (item.assertion.details.evidence for item in doomed)
         talks = {item.conversation_id for evidence in cited for item in evidence if item.conversation_id is not None}
         log = [*named, *await self._reader.everybody.log(LogPart(jobs=True))]
         log += await self._reader.everybody.log(LogPart(conversations=talks, related=True)) if talks else ()
-        words = await to_thread.run_sync(going_along, log, ids, {entry.id for entry in (*left, *entries)})
+        words = await to_thread.run_sync(going_along, log, (), ids)
         states = states_of(log)
         beside: tuple[FactRecord[Any], ...] = tuple(
             shown_record(entry, self._context.concepts, state=states[entry.id])
             for entry in words
-            if entry.record_id not in ids
+            if entry.id not in ids
         )
         apart = (as_kept_apart(entry, entry.assertion.state, self._context.concepts) for entry in entries)
         erasure = Erasure(records=(*records, *apart), words=beside, dry_run=dry_run)
@@ -151,28 +149,23 @@ class Eraser(ReadingPart):
             return erasure
         receipt = await self._backend.erase(
             self._context.tenant,
-            [record.id for record in records],
-            assertion_ids=list(dict.fromkeys(recorded.id for recorded in (*left, *entries, *words))),
+            record_ids if speakers is None else (),
+            assertion_ids=[recorded.id for recorded in (*doomed, *words)],
         )
-        await drop_kept_media(self._context, self._backend, [*named, *words])
+        await drop_kept_media(self._context, self._backend, [*doomed, *words])
         return attrs.evolve(erasure, erased=receipt.erased, pending=receipt.pending)
 
-    async def _left_by_moves(self, record_ids: Collection[str]) -> list[Recorded]:
-        """Return the revisions that moves of records have left at other places, in whatever scope."""
-        log = await self._reader.with_moves(record_ids)
-        return await to_thread.run_sync(left_by_moves, log, record_ids)
-
-    async def traces(self, record_ids: Collection[str], texts: Collection[str]) -> Traces:
+    async def traces(
+        self, record_ids: Collection[str], texts: Collection[str], speakers: Collection[str] | None
+    ) -> Traces:
         """See `Admin.traces`."""
         self._context.check_present()
         record_ids, texts = ids_of(record_ids).keys(), listed("texts", texts, str)
+        speakers = RecallFilter(speakers=speakers).speakers
         log = await self._reader.everybody.log()
-        visible = {entry.record_id for entry in log if isinstance(entry, Recorded)}.intersection(record_ids)
-        left = await self._left_by_moves(visible)
-        words = await to_thread.run_sync(going_along, [*log, *left], visible, {entry.id for entry in left})
-        ids = {recorded.id for recorded in (*words, *left)}
-        recorded = {entry.id: entry for entry in (*log, *left) if isinstance(entry, Recorded)}
-        gone = [entry for entry in recorded.values() if entry.record_id in visible or entry.id in ids]
+        doomed = {entry.id for entry in await to_thread.run_sync(_meant_of, log, record_ids, speakers)}
+        doomed |= {entry.id for entry in await to_thread.run_sync(going_along, log, (), doomed)}
+        gone = [entry for entry in log if isinstance(entry, Recorded) and entry.id in doomed]
         vectors = await self._stored_vectors({recorded.seq for recorded in gone})
         return await to_thread.run_sync(traces_of, gone, log, vectors, texts, self._context.tenant)
 
@@ -243,28 +236,49 @@ class Eraser(ReadingPart):
     async def _meant(self, wanted: RecallFilter, reader: Reader) -> list[FactRecord[Any]]:
         """Return the records that a filter selects, each in its present or last state.
 
-        The condition on speakers looks at all revisions, for an update may be of somebody else.
+        The condition on speakers looks at all revisions, for an update may be of somebody else. A record whose present
+        revision stays is shown as its speaker's last one.
         """
         by = wanted.speakers
         kept = wanted if by is None else RecallFilter(speakers=by, subject=wanted.subject, subjects=wanted.subjects)
         log, moment = await reader.log(LogPart(kept=kept, related=True)), self._context.moment
+        if by is not None:
+            log = await reader.with_moves({entry.record_id for entry in log if isinstance(entry, Recorded)})
         others = attrs.evolve(wanted, speakers=None)
 
         def select() -> list[FactRecord[Any]]:
+            own = None if by is None else _said_by(log, by)
             said = revisions(log, moment)
-            shown = {recorded.record_id: (recorded, state) for recorded, state in said}
-            of_speakers = {it.record_id for it, _ in said if by is None or it.assertion.speaker in by}
+            mine = {it.record_id: (it, state) for it, state in said if own is None or it.id in own}
+            shown = {it.record_id: (it, state) for it, state in said}
             states = states_of(log)
             for row in fold(log, moment):
                 shown[row.recorded.record_id] = (row.recorded, states[row.recorded.id])
-            meant = [(it, state) for it, state in shown.values() if it.record_id in of_speakers and others.keeps(it)]
+            meant = [
+                present if own is None or present[0].id in own else mine[id]
+                for id, present in shown.items()
+                if id in mine and others.keeps(present[0])
+            ]
             meant.sort(key=lambda pair: said_order(pair[0]))
             return [record_of(recorded, state=state) for recorded, state in meant]
 
         return await to_thread.run_sync(select)
 
 
-def _is_said_by_others(said: Assertion, speakers: Collection[str]) -> bool:
-    """Return whether others than some speakers say something; updates that name nobody change what was said."""
-    updates = said.revises is not None or said.revised is not None
-    return said.speaker not in speakers and (said.speaker is not None or not updates)
+def _meant_of(log: Sequence[LogEntry], record_ids: Collection[str], speakers: Collection[str] | None) -> list[Recorded]:
+    """Return the revisions of records to erase, with those that moves have left, of all speakers or of some."""
+    found = left_by_moves(log, record_ids)
+    own = None if speakers is None else _said_by(log, speakers)
+    return [entry for entry in found if own is None or entry.id in own]
+
+
+def _said_by(log: Sequence[LogEntry], speakers: Collection[str]) -> set[str]:
+    """Return the ids of the revisions of some speakers: an update that names none is of whom it updates."""
+    left = {came.id: before for before, came in moves_in(log)}
+    newest, said_by = dict[str, Recorded](), dict[str, str | None]()
+    for entry in sorted((it for it in log if isinstance(it, Recorded)), key=lambda it: it.seq):
+        revises = entry.assertion.revises is not None
+        before = newest.get(entry.record_id) if revises else left.get(entry.id)
+        said_by[entry.id] = entry.assertion.speaker or (said_by.get(before.id) if before is not None else None)
+        newest[entry.record_id] = entry
+    return {id for id, speaker in said_by.items() if speaker is not None and composed(speaker) in speakers}

@@ -1015,9 +1015,9 @@ class Memory:
     async def undo(self, changes: Iterable[Change | str], *, reason: str | None = None) -> tuple[Change, ...]:
         """Revert changes in one transaction, for example those of a `Remembered` or of a rollback.
 
-        By the ids of records, the last change of each is undone, one record after another: a new value gives way to the
-        one before, a new record is retracted, a retracted one restored, and a moved one returns to its scope, by the id
-        that it has there or the one that it had. Undone twice, it is made again.
+        By the ids of records, the last change of each is undone, as the log holds it: a new value gives way to the one
+        before, a new record is retracted, a retracted one restored, and a moved one returns to its scope, by the id
+        that it has there or the one that it had. Undone twice, it is made again. Two ids of one move are one change.
 
         Every revision returns to its state before the change (`Change.states_before`). A new revision is retracted,
         with the later revisions of its record at its place. Records that were accepted or rejected in the quarantine
@@ -1033,10 +1033,12 @@ class Memory:
 
         Raises:
             InvalidDataError: The argument is not a list of changes or of ids.
-            RecordNotFoundError: A change is undone already, or its record was erased; none was reverted. Or no visible
-                record has an id, or it was never accepted from quarantine.
+            RecordNotFoundError: A change is undone already, or its record was erased; of a move, one of the two places
+                is not visible here, or erased. Or no visible record has an id, or it was never accepted from
+                quarantine. None was reverted.
             StateConflictError: The undo would retract later words that wait for a model, or another writer changed a
-                record meanwhile; none was reverted.
+                record meanwhile. Or a moved record has changed since under its other id, which the error names. None
+                was reverted.
             CapabilityError: The provider keeps no history.
         """
         return await self._writer.undo(changes, reason)
@@ -1137,11 +1139,13 @@ class Memory:
         """Erase records with all their history, vectors and index entries. Irreversible; see `retract`.
 
         Ids and filters combine by AND; an id that names no visible record erases nothing. Filters test the current
-        revision of a record, or the last one if it is not current (retracted, expired, quarantined); ``speakers`` tests
-        all revisions, as an update may be another's. All of its revisions are erased, together with the words that it
-        was found in, even if these are separate statements. If words are erased themselves, so is each revision of a
-        fact that quotes them: an earlier value is current again. With words that end a value, the value goes as well,
-        or it would be current again; of a `Concept.single`, all values until then.
+        revision of a record, or the last one if it is not current (retracted, expired, quarantined). All of its
+        revisions are erased, also those that it left in other scopes of this view when it was moved, together with the
+        words that it was found in, even if these are separate statements. ``speakers`` tests each revision: those of
+        others in the same record stay, and an update that names no speaker belongs to the words that it updates. If
+        words are erased themselves, so is each revision of a fact that quotes them: an earlier value is current again.
+        With words that end a value, the value goes as well, or it would be current again; of a `Concept.single`, all
+        values until then.
 
         When this returns, no file of the store and no copy in this process holds the erased bytes. If the result is
         ``pending``, another process is still reading them, and any later erasure, or `Admin.expire`, finishes the work.

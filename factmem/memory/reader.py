@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint
 
 from factmem.errors import ConceptConflictError, InvalidDataError, RecordNotFoundError, SeveralIndividualsError
 from factmem.facts import Concept, FactT
-from factmem.fold import Current, by_record, endings, fold, never_accepted, record_key, revisions, states_of
+from factmem.fold import Current, endings, fold, never_accepted, record_key, revisions, states_of
 from factmem.grouping import grouped
 from factmem.legal_names import folded_keyword
 from factmem.memory.backend import Part
@@ -413,13 +413,21 @@ class Reader(Part):
         sight = self._context.sight_of(part.kept)
         return list(await self._backend.mirror.log(attrs.evolve(part, sight=sight), sight.sees))
 
-    async def with_moves(self, record_ids: Collection[str]) -> list[LogEntry]:
-        """Return the log of records and of those that moves between scopes link with them, in whatever scope."""
+    async def with_moves(self, record_ids: Iterable[str]) -> list[LogEntry]:
+        """Return the log of records, and of those that visible moves link with them, with all that affects their state.
+
+        Args:
+            record_ids: Ids of the records.
+        """
         ids, log = set(record_ids), list[LogEntry]()
-        while ids:
-            log += await self._backend.mirror.log(LogPart(record_ids=ids))
-            beside = await self._backend.mirror.log(LogPart(seqs=moves_beside(log)))
-            ids = {entry.record_id for pair in moves_in([*log, *beside]) for entry in pair} - by_record(log).keys()
+        known = set[str]()
+        while not ids <= known:
+            known |= ids
+            log = await self.log(LogPart(record_ids=known, related=True))
+            beside = moves_beside(log)
+            moves = moves_in([*log, *await self.log(LogPart(seqs=beside))]) if beside else ()
+            linked = ({left.record_id, came.record_id} for left, came in moves)
+            ids = set[str]().union(*(pair for pair in linked if not pair.isdisjoint(known)))
         return log
 
     async def actions(

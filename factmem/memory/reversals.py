@@ -8,9 +8,8 @@ from __future__ import annotations
 import bisect
 import datetime as dt
 import itertools
-from collections import defaultdict
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, Final, assert_never
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, assert_never
 
 import attrs
 
@@ -31,11 +30,14 @@ from factmem.fold import (
     revisions,
     states_of,
 )
+from factmem.grouping import grouped
 from factmem.recall.results import hydrate
 from factmem.records import AssertionState, FactRecord, LogEntry, Recorded, StateChange, as_kept_apart, shown_record
 
+MOVED: Final = "moved to another scope"
+"""Beginning of the reasons of moves and of their undoing: which scope, not all readers may know."""
+
 _ROLLED_BACK: Final = "rolled back"
-"""Prefix of the reasons of rollbacks, which retract the last revision first."""
 
 
 def revision_in(log: Sequence[LogEntry], revision: int | FactRecord[Any]) -> Recorded:
@@ -88,7 +90,7 @@ def rollback_requests(
     if has_expired(target.assertion, moment):
         raise RecordNotFoundError("the revision has expired: save its value anew")
     states = states_of(log)
-    reason = _ROLLED_BACK if reason is None else f"{_ROLLED_BACK}: {reason}"
+    reason = _beginning(_ROLLED_BACK, reason)
     retracted, own = AssertionState.RETRACTED, record_key(target)
     above = _counting([entry for entry in log if isinstance(entry, Recorded) and record_key(entry) == own], states)
     requests = [_request(item, states[item.id], retracted, reason) for item in _taken_above(target, above, states)]
@@ -130,21 +132,23 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
         reason: Reason, for the audit trail.
 
     Raises:
-        RecordNotFoundError: One of them is undone already, or its record was erased.
+        RecordNotFoundError: One of them is undone already, or its record was erased, or one of the two that it moved.
         StateConflictError: Words that wait for a model would have to be retracted.
     """
     present, logs = states_of(log), by_record(log)
     entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    states = dict(present)
+    states, moved = dict(present), set[str]()
     counting: dict[str, list[Recorded]] = {}  # by record, the one that decides last; those taken back are left there
     for change in last_first:
         ids = {change.record.id, (change.previous or change.record).id}
         known = ((entries[number], state) for number, state in change.states_before.items() if number in entries)
         named = [(entry, state) for entry, state in known if not ids.isdisjoint((entry.id, entry.record_id))]
-        if not change.states_before.keys() <= entries.keys():
-            raise RecordNotFoundError("a part of the change was erased, or is not visible here: see history()")
         if change.states_before and all(states[entry.id] is state for entry, state in named):
             raise RecordNotFoundError("one of the changes is undone already, or its record was erased: see history()")
+        if change.previous is not None and change.previous.scope != change.record.scope:
+            if ids != {entry.record_id for entry, _ in named}:
+                raise _half_seen()
+            moved |= ids
         for entry, state in named:
             above = counting.get(entry.record_id)
             if above is None:
@@ -156,143 +160,209 @@ def undo_requests(log: Sequence[LogEntry], last_first: Sequence[Change], reason:
             if state is AssertionState.RETRACTED and replaces:
                 states |= {taken.id: state for taken in _taken_above(entry, above, states)}
     return [
-        _request(entry, present[entry.id], states[entry.id], reason)
+        _request(
+            entry,
+            present[entry.id],
+            states[entry.id],
+            _beginning(MOVED, reason) if entry.record_id in moved else reason,
+        )
         for entry in entries.values()
         if states[entry.id] is not present[entry.id]
     ]
 
 
-def moves_beside(log: Sequence[LogEntry]) -> set[int]:
-    """Return the numbers of further revisions that moves may link a log with.
+def _beginning(beginning: str, reason: str | None) -> str:
+    return beginning if reason is None else f"{beginning}: {reason}"
 
-    A move retracts a record, and appends it at its new place directly after that; see `moves_in`.
-    """
-    entries = [entry for entry in log if isinstance(entry, Recorded)]
-    numbers = {entry.assertion.revised for entry in entries} | {it.seq + 1 for it in log if isinstance(it, StateChange)}
-    return {number for number in numbers if number}.difference(entry.seq for entry in entries)
+
+def _half_seen() -> RecordNotFoundError:
+    return RecordNotFoundError(
+        "the record was moved, and its place before or after is not visible here, or was erased, so that the move "
+        "cannot be undone: retract the record, or restore it where it was"
+    )
+
+
+def moves_beside(log: Iterable[LogEntry]) -> set[int]:
+    """Return the numbers of revisions by which moves link some records with others; see `moves_in`."""
+    made = {entry.assertion.revised or 0 for entry in log if isinstance(entry, Recorded) and _came(entry)}
+    return made | {entry.seq + 1 for entry in log if isinstance(entry, StateChange) and _leaves(entry)}
 
 
 def moves_in(log: Iterable[LogEntry]) -> list[tuple[Recorded, Recorded]]:
-    """Return the moves between scopes in a log: the last revision at the old place, and the first at the new one."""
-    entries = {entry.seq: entry for entry in log if isinstance(entry, Recorded)}
-    revised = ((entries.get(entry.assertion.revised or 0), entry) for entry in entries.values())
-    return [(left, came) for left, came in revised if left is not None and left.record_id != came.record_id]
+    """Return the moves between scopes in a log: of each, the last revision that it left, and the one that it made.
+
+    A move retracts a record, and directly after that it appends a revision elsewhere.
+    """
+    entries = {entry.id: entry for entry in log if isinstance(entry, Recorded)}
+    leaving = sorted((it for it in log if isinstance(it, StateChange) and _leaves(it)), key=lambda it: it.seq)
+    moves = []
+    for came in filter(_came, entries.values()):
+        before = bisect.bisect(leaving, came.seq, key=lambda it: it.seq)
+        left = entries.get(leaving[before - 1].assertion_id) if before else None
+        if left and left.record_id != came.record_id and leaving[before - 1].recorded_at == came.recorded_at:
+            moves.append((left, came))
+    return moves
+
+
+def _leaves(change: StateChange) -> bool:
+    return change.state is AssertionState.RETRACTED and change.reason == MOVED
+
+
+def _came(entry: Recorded) -> bool:
+    """Return whether a revision was made by a move: it follows one of another record, with retractions between."""
+    said = entry.assertion
+    follows = said.revises is None and said.revised is not None and said.revised < entry.seq - 1
+    return follows and said.state is AssertionState.ACTIVE
 
 
 def left_by_moves(log: Sequence[LogEntry], record_ids: Collection[str]) -> list[Recorded]:
-    """Return the revisions that moves have left at other places: the former ones of records, and those of undone moves.
+    """Return the revisions of records, with those that moves, or their undoing, have left elsewhere.
 
     Args:
         log: Log of the records, and of those that moves link with them.
         record_ids: Ids of the records.
     """
-    states, logs, moves = states_of(log), by_record(log), moves_in(log)
-    entries = {id: [entry for entry in of if isinstance(entry, Recorded)] for id, of in logs.items()}
-    counting = {id for id, of in entries.items() if any(it.assertion.counts(states[it.id]) for it in of)}
-    found = {entry.id: entry for id in record_ids for entry in entries.get(id, ())}
-    own = set(found)
-    size = 0
-    while len(found) > size:
-        size = len(found)
-        for left, came in moves:
-            if came.id in found:
-                found |= {it.id: it for it in entries[left.record_id] if it.seq <= left.seq}
-            if left.id in found and came.record_id not in counting:
-                found |= {it.id: it for it in entries[came.record_id] if it.seq >= came.seq}
-    return [entry for id, entry in found.items() if id not in own]
+    entries, states = [entry for entry in log if isinstance(entry, Recorded)], states_of(log)
+    records = grouped(entries, lambda entry: entry.record_id)
+    last = {it.assertion_id: it for it in log if isinstance(it, StateChange)}
+    standing = {entry.id for entry in entries if entry.assertion.counts(states[entry.id])}
+    parts = list[tuple[set[str], set[str]]]()  # what a move has left, and the rest of the record
+    for left, came in moves_in(log):
+        there, here = records[left.record_id], [it for it in records[came.record_id] if it.seq >= came.seq]
+        for end, part, rest in ((left, there, here), (came, here, there)):
+            change = last.get(end.id)
+            if end.id not in standing and change is not None and (change.reason or "").startswith(MOVED):
+                gone = {entry.id for entry in part if entry.seq < change.seq} - standing
+                parts.append((gone, {entry.id for entry in rest}))
+    found = {entry.id for entry in entries if entry.record_id in record_ids}
+    while more := set[str]().union(*(part for part, rest in parts if not rest.isdisjoint(found))) - found:
+        found |= more
+    return [entry for entry in entries if entry.id in found]
 
 
-def last_changes(
-    log: Sequence[LogEntry],
-    record_ids: Collection[str],
-    visible: Set[str],
-    moment: Moment,
-    concepts: Mapping[str, Concept[Any, Any]],
-) -> list[Change]:
-    """Return the last change of each of some records, in the order made; that of two records, by a move, once.
+class _Turn(NamedTuple):
+    """An event by which a revision began to count, or counts no longer, and its state before."""
+
+    event: Recorded | StateChange
+    entry: Recorded
+    before: AssertionState
+
+    @property
+    def shows(self) -> bool:
+        return not self.entry.assertion.counts(self.before)
+
+    @property
+    def moves(self) -> bool:
+        return _came(self.event) if isinstance(self.event, Recorded) else (self.event.reason or "").startswith(MOVED)
+
+    def is_one_with(self, later: Sequence[_Turn]) -> bool:
+        """Return whether a change of state was made with later ones of its record.
+
+        A transaction changes each revision once, in the order of their numbers: so one ends where these begin anew,
+        also where the clock stands still.
+        """
+        one, other = self.event, later[-1].event
+        if isinstance(one, Recorded) or isinstance(other, Recorded) or self.entry.seq >= later[-1].entry.seq:
+            return False
+        decides, decided = (
+            AssertionState.QUARANTINED in it for it in ((self.before, one.state), (later[-1].before, other.state))
+        )
+        return decides is decided and (one.recorded_at, one.reason, one.actor) == (
+            other.recorded_at,
+            other.reason,
+            other.actor,
+        )
+
+
+def _turns(events: Sequence[Recorded | StateChange]) -> list[_Turn]:
+    """Return the turns of a record, oldest first, without the ends of words that were read as its next revision."""
+    entries = {event.id: event for event in events if isinstance(event, Recorded)}
+    states = dict[str, AssertionState]()
+    turns = list[_Turn]()
+    for event in events:
+        entry = entries[event.assertion_id]
+        before = states.get(entry.id, AssertionState.RETRACTED)
+        states[entry.id] = event.assertion.state if isinstance(event, Recorded) else event.state
+        if entry.assertion.counts(states[entry.id]) == entry.assertion.counts(before):
+            continue
+        if before is AssertionState.PENDING:
+            before, newest = AssertionState.ACTIVE, turns[-1]
+            read = isinstance(newest.event, Recorded) and newest.event.recorded_at == event.recorded_at
+            if read and newest.entry is not entry:
+                continue
+        turns.append(_Turn(event, entry, before))
+    return turns or [_Turn(it, it, AssertionState.ACTIVE) for it in entries.values() if began_retracted(it.assertion)]
+
+
+def _last(turns: Sequence[_Turn]) -> list[_Turn]:
+    """Return the turns of the last transaction of a record, newest first."""
+    last = list(turns[-1:])
+    for turn in reversed(turns[:-1]):
+        if not turn.is_one_with(last):
+            break
+        last.append(turn)
+    return last
+
+
+def _is_half(last: Sequence[_Turn]) -> bool:
+    """Return whether turns are those of one of the two records of a move, or of its undoing."""
+    return any(turn.moves for turn in last) and len({turn.shows for turn in last}) == 1
+
+
+def last_changes(log: Sequence[LogEntry], record_ids: Iterable[str]) -> list[Change]:
+    """Return the last change of each of some records; one that moved a record, or moved it back, is of two of them.
 
     Args:
-        log: Whole log of the records, and of those that moves link with them.
+        log: Log of the records, and of those that moves link with them.
         record_ids: Ids of the records.
-        visible: Ids of those that the viewer may see.
-        moment: The present.
-        concepts: Declared concepts by keyword.
 
     Raises:
-        RecordNotFoundError: There is no such record, the revision that its last change has replaced was erased, or it
-            was moved from or to a place that the viewer may not see.
-        StateConflictError: A record was moved, and the other of the two was changed since.
+        RecordNotFoundError: No record has an id, or it was never accepted, or only one record of a move is in the log.
+        StateConflictError: It was moved, and the other record has changed since.
     """
-    linked: dict[str, set[str]] = defaultdict(set)
-    for left, came in moves_in(log):
-        linked[left.record_id].add(came.record_id)
-        linked[came.record_id].add(left.record_id)
-    logs, found = by_record(log), dict[int, Sequence[Recorded | StateChange]]()
-    _check_known(record_ids, visible)
+    turns = {id: _turns(events) for id, events in by_record(log).items()}
+    links = [{left.record_id, came.record_id} for left, came in moves_in(log)]
+    states = states_of(log)
+    found: dict[int, Change] = {}  # by the number of the first event, for two ids may be of one move
     for id in record_ids:
-        made = _last_transaction(id, logs, linked[id], visible)
-        found[made[-1].seq] = made
-    undone = {event.seq: event.assertion_id for made in found.values() for event in made}
-    before = [entry for entry in log if entry.seq not in undone]
-    # What a model has read goes with its reading, and does not wait for a model again.
-    waited = {id for id, state in states_of(before).items() if state is AssertionState.PENDING}
-    read = waited.intersection(undone.values())
-    before = [entry for entry in before if not (isinstance(entry, Recorded) and entry.id in read)]
-    changes = _changes_between(before, log, moment, concepts)
-    records = {event.assertion_id: id for id, events in logs.items() for event in events}
-    made_of = [dict.fromkeys(records[event.assertion_id] for event in made) for _, made in sorted(found.items())]
-    return [change for ids in made_of for change in _united(changes[id] for id in ids if id in changes)]
-
-
-def _last_transaction(
-    record_id: str, logs: Mapping[str, Sequence[Recorded | StateChange]], linked: Set[str], visible: Set[str]
-) -> Sequence[Recorded | StateChange]:
-    """Return the events of the last transaction of a record, with those of the record that it was moved from or to.
-
-    Args:
-        record_id: Id of the record.
-        logs: Events of all records, by their ids.
-        linked: Ids of the records that moves link with it.
-        visible: Ids of the records that the viewer may see.
-    """
-    own = {event.seq for event in logs[record_id]}
-    events = sorted((event for id in (record_id, *linked) for event in logs[id]), key=lambda event: event.seq)
-    *_, made = (it for it in _transactions(events) if not {event.seq for event in it}.isdisjoint(own))
-    for id in (id for id in linked if any(event in made for event in logs[id])):
-        if id not in visible:
-            raise RecordNotFoundError("the last change was a move: undo it in a view that shows both scopes")
-        if logs[id][-1].seq > made[-1].seq:
-            raise StateConflictError(
-                f"the record was moved, and {id} was changed since: undo the changes of that first"
+        last = _last(turns.get(id, ()))
+        if not last:
+            raise RecordNotFoundError(
+                "some of the ids name no visible record, or an erased one, or one never accepted: see list_records()"
             )
-    known = {None, *(event.seq for event in events if isinstance(event, Recorded))}
-    if any(isinstance(event, Recorded) and event.assertion.revised not in known for event in made):
-        raise RecordNotFoundError("the revision that the last change has replaced was erased: see history()")
-    return made
-
-
-def _transactions(events: Sequence[Recorded | StateChange]) -> Iterator[list[Recorded | StateChange]]:
-    """Return the transactions of a record, or of two that a move links, in order.
-
-    Each is one revision, or changes of state of different revisions, which were recorded at one time and for one
-    reason; that of a move ends with the first revision at the new place.
-    """
-    moves = {came.seq for _, came in moves_in(events)}
-    made, revisions = list[Recorded | StateChange](), set[str]()
-    for event in events:
-        last = made[-1] if made else None
-        joins = (
-            isinstance(last, StateChange)
-            and event.recorded_at == last.recorded_at
-            and event.assertion_id not in revisions
-            and (event.seq in moves if isinstance(event, Recorded) else event.reason == last.reason)
+        other = _other_half(id, turns, links) if _is_half(last) else []
+        records = [
+            shown_record(entry, {}, state=states[entry.id])
+            for half in sorted((last, other), key=lambda half: not (half and half[0].shows))
+            for entry in sorted((turn.entry for turn in half), key=deciding_order)[-1:]
+        ]
+        found[min(turn.event.seq for turn in (*last, *other))] = Change(
+            kind=ChangeKind.UNCHANGED,
+            record=records[0],
+            previous=records[-1],
+            states_before={turn.entry.seq: turn.before for turn in (*last, *other)},
         )
-        if made and not joins:
-            yield made
-            made, revisions = [], set()
-        made.append(event)
-        revisions.add(event.assertion_id)
-    yield made
+    return list(found.values())
+
+
+def _other_half(id: str, turns: Mapping[str, Sequence[_Turn]], links: Collection[set[str]]) -> list[_Turn]:
+    """Return the turns that were made with the last ones of a record, at the place where it was moved from or to."""
+    linked = {id}
+    while more := set[str]().union(*(pair for pair in links if not linked.isdisjoint(pair))) - linked:
+        linked |= more
+    last, numbers = _last(turns[id]), sorted(turn.event.seq for it in linked for turn in turns[it])
+    for other in (half for it in linked - {id} if _is_half(half := _last(turns[it]))):
+        both = sorted(turn.event.seq for turn in (*last, *other))
+        together = both == numbers[numbers.index(both[0]) :][: len(both)]  # nothing was done between
+        if together and other[0].shows != last[0].shows and other[0].event.recorded_at == last[0].event.recorded_at:
+            return other
+    newest = max(linked, key=lambda it: turns[it][-1].event.seq)
+    if newest == id:
+        raise _half_seen()
+    raise StateConflictError(
+        f"the record was moved, and has changed since, as {newest}: undo or retract that one first, or restore() this "
+        "one beside it"
+    )
 
 
 def in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequence[LogEntry]) -> list[Change]:
@@ -301,18 +371,13 @@ def in_order_of(reverted: Iterable[Change], made: dict[str, Change], log: Sequen
     done = list[Change]()
     for change in reverted:
         shown = (change.record, change.previous or change.record)
-        done += _united(filter(None, [made.pop(record_ids.get(it.id, it.id), None) for it in shown]))
+        left, back = (made.pop(record_ids.get(record.id, record.id), None) for record in shown)
+        if left and back and (left.kind, back.kind) == (ChangeKind.DELETED, ChangeKind.CREATED):
+            states = {**left.states_before, **back.states_before}
+            back = attrs.evolve(back, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)
+            left = None
+        done += filter(None, (left, back))
     return done
-
-
-def _united(changes: Iterable[Change]) -> list[Change]:
-    """Return the changes of one transaction, those of the two records of a move as one."""
-    made = sorted(changes, key=lambda change: change.kind is ChangeKind.CREATED)
-    if [change.kind for change in made] != [ChangeKind.DELETED, ChangeKind.CREATED]:
-        return made
-    left, came = made
-    states = {**left.states_before, **came.states_before}
-    return [attrs.evolve(came, kind=ChangeKind.UPDATED, previous=left.record, states_before=states)]
 
 
 def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment: Moment) -> None:
@@ -327,16 +392,6 @@ def _check_current(record_ids: Collection[str], log: Sequence[LogEntry], moment:
             f"{missing} of the records would still not be current: they have expired, or another record "
             "has their value by now; save them anew"
         )
-
-
-def _check_known(record_ids: Collection[str], known: Container[str]) -> None:
-    """Check that ids name records that are known.
-
-    Raises:
-        RecordNotFoundError: One does not.
-    """
-    if missing := sum(id not in known for id in record_ids):
-        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
 
 
 def restore_requests(
@@ -358,8 +413,8 @@ def restore_requests(
             current.
     """
     states, logs = states_of(log), by_record(log)
-    _check_known(record_ids, logs)
-    missing = 0
+    if missing := sum(id not in logs for id in record_ids):
+        raise RecordNotFoundError(f"{missing} of the ids name no visible record, or an erased one: see list_records()")
     removals: list[StateRequest] = []
     restored: list[StateRequest] = []
     for id in record_ids:
@@ -407,8 +462,7 @@ def _last_taken(log: Sequence[Recorded | StateChange]) -> list[Recorded]:
                 said = entries[id].assertion
                 if state is AssertionState.RETRACTED and said.counts(states[id]):
                     now = (event.recorded_at, event.reason)
-                    rolled_back = (event.reason or "").startswith(_ROLLED_BACK)  # from the last revision on
-                    in_order = rolled_back or (taken != [] and entries[id].seq > entries[taken[-1]].seq)
+                    in_order = taken != [] and entries[id].seq > entries[taken[-1]].seq
                     goes_on = not over and now == began and in_order
                     taken = [*taken, id] if goes_on else [id]
                     began, over = now, False
@@ -460,13 +514,7 @@ def changes_by(
         moment: The present.
         concepts: Declared concepts by keyword.
     """
-    return _changes_between(log, changed_log(log, requests, moment), moment, concepts)
-
-
-def _changes_between(
-    log: Sequence[LogEntry], later: Sequence[LogEntry], moment: Moment, concepts: Mapping[str, Concept[Any, Any]]
-) -> dict[str, Change]:
-    """Return the changes of records between a log and a later one, by record id."""
+    later = changed_log(log, requests, moment)
     before, after = ({row.recorded.record_id: row for row in fold(entries, moment)} for entries in (log, later))
     became = {entry.seq: (entry, state) for entry, state in revisions(later, moment)}
 

@@ -30,13 +30,14 @@ from factmem.errors import (
     StateConflictError,
 )
 from factmem.facts import ClockTime, Concept, Fact, FactType, MultipleFacts, SingleFact, check_keyword
-from factmem.fold import Current, by_record, fold, states_of
+from factmem.fold import Current, fold, states_of
 from factmem.legal_names import folded_keyword
 from factmem.memory.context import FuturePolicy
 from factmem.memory.filters import ids_of
 from factmem.memory.operations import effects_of
 from factmem.memory.reader import ReadingPart
 from factmem.memory.reversals import (
+    MOVED,
     changed_log,
     changes_by,
     in_order_of,
@@ -246,28 +247,37 @@ class Writer(ReadingPart):
         if not found:
             raise RecordNotFoundError("the record was erased meanwhile: read the records again")
         said = stored = found[0]
+        newest = max((await self._reader.actions(LogPart(record_ids=[record_id]), None, None))[0])
         if "value" in given:
             said = self._said_now(said, previous, given["value"])
             details = attrs.evolve(details, evidence=_evidence_after(previous, origin), flags=(), doubt=None)
         if scope is not None and (place := attrs.evolve(said.place, scope=self._context.target(scope))) != said.place:
-            return await self._moved(previous, attrs.evolve(said, place=place, details=details), origin)
+            moved = attrs.evolve(said, place=place, details=details)
+            return await self._moved(previous, _anew(moved, await self._left_at(moved, previous, newest), origin))
         if "value" in given:
             await self._check_free(said, record_id)
-        revised = attrs.evolve(_anew(said, previous, origin), details=details, revises=record_id)
+        revised = attrs.evolve(_anew(said, newest, origin), details=details, revises=record_id)
         (receipt,) = await self.append([revised], follows=previous.revision)
         outranked = revised.counts(revised.state) and revised.trust < stored.trust
         state = AssertionState.SUPERSEDED if outranked else receipt.recorded.assertion.state
         kind = ChangeKind.UPDATED if revised.counts(state) else ChangeKind.UNCHANGED
         return Change(kind=kind, record=record_in(receipt.recorded, previous.concept, state), previous=previous)
 
-    async def _moved(self, previous: FactRecord[Any], said: Assertion, origin: Origin | None) -> Change:
+    async def _left_at(self, moved: Assertion, previous: FactRecord[Any], newest: int) -> int:
+        """Return the revision that a move leaves, which links the two records; after its undo, a number of its own."""
+        place = moved.place
+        there = RecallFilter(subject=place.subject, scope=place.scope, exact=True, keywords=(moved.keyword,))
+        again = newest > previous.revision and await self._reader.recorded(
+            LogPart(kept=there), lambda entry: entry.assertion.revised == previous.revision
+        )
+        return newest if again else previous.revision
+
+    async def _moved(self, previous: FactRecord[Any], moved: Assertion) -> Change:
         """Retract a record at its place and append it at another one, in one transaction."""
-        moved = _anew(said, previous, origin)
         if (await self.screening()).screened(moved).state is not AssertionState.ACTIVE:
             raise InvalidDataError("quarantined words cannot move a record: leave the scope out", path="$.scope")
         await self._check_free(moved, previous.id)
-        reason = "moved to another scope"  # which one, not all readers may know
-        leaving, log = await self._retraction([previous.id], reason)
+        leaving, log = await self._retraction([previous.id], MOVED)
         if any(request.expected is AssertionState.PENDING for request in leaving):
             raise StateConflictError("the record waits for a model: move it once the model has read it")
         (vector,) = await self.vectors([moved])
@@ -362,26 +372,24 @@ class Writer(ReadingPart):
         self._check_changeable()
         given = listed("changes", changes, Change, str)
         made = [item for item in given if isinstance(item, Change)]
-        if len(made) == len(given):
-            return await self._undo(made, reason)
-        if made:
+        if made and len(made) < len(given):
             raise InvalidDataError("undo takes changes or ids of records, not both: call it twice", path="$.changes")
-        ids = ids_of(item for item in given if isinstance(item, str))
-        log = await self._reader.with_moves(ids)
-        visible = {entry.record_id for entry in await self._reader.recorded(LogPart(record_ids=by_record(log).keys()))}
-        moment, concepts = self._context.moment, self._context.concepts
-        return await self._undo(await to_thread.run_sync(last_changes, log, ids, visible, moment, concepts), reason)
-
-    async def _undo(self, changes: Sequence[Change], reason: str | None) -> tuple[Change, ...]:
-        last_first = changes[::-1]
-        numbers = {number for change in last_first for number in change.states_before}
-        log = await self._reader.log(LogPart(seqs=numbers, related=True))
+        if made:
+            numbers = {number for change in made for number in change.states_before}
+            log = await self._reader.log(LogPart(seqs=numbers, related=True))
+        else:
+            ids = ids_of(item for item in given if isinstance(item, str))
+            log = await self._reader.with_moves(ids)
+            made = await to_thread.run_sync(last_changes, log, ids)
+        last_first = made[::-1]
         requests = await to_thread.run_sync(undo_requests, log, last_first, reason)
         return tuple(in_order_of(last_first, await self._changed(requests, log), log))
 
     async def _changed(self, requests: Sequence[StateRequest], log: Sequence[LogEntry]) -> dict[str, Change]:
         """Commit changes of state; return the changes of records that they make, by record id."""
         moment, concepts = self._context.moment, self._context.concepts
+        numbers = {entry.id: entry.seq for entry in log if isinstance(entry, Recorded)}
+        requests = sorted(requests, key=lambda request: numbers[request.assertion_id])  # see `last_changes`
         changes = await to_thread.run_sync(changes_by, requests, log, moment, concepts)
         if requests:
             await self.commit(requests)
@@ -569,7 +577,10 @@ class Writer(ReadingPart):
         self._context.check_writable()
         states = states_of(await self._backend.mirror.log(LogPart(ids=[entry.id for entry in entries])))
         await self.commit(
-            [StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id)) for entry in entries]
+            [
+                StateRequest.of(entry, state, reason=reason, expected=states.get(entry.id))
+                for entry in sorted(entries, key=lambda entry: entry.seq)  # see `last_changes`
+            ]
         )
 
 
@@ -581,12 +592,15 @@ class WritingPart(ReadingPart):
         return Writer(self._context.everybody, self._backend)
 
 
-def _anew(said: Assertion, previous: FactRecord[Any], origin: Origin | None) -> Assertion:
-    """Return an assertion that follows a current one: it counts, whatever the state of that was, and has no job."""
+def _anew(said: Assertion, revised: int, origin: Origin | None) -> Assertion:
+    """Return an assertion that follows a current one: it counts, whatever the state of that was, and has no job.
+
+    The number that it revises makes it an assertion of its own, also if the same was written before, and undone.
+    """
     return attrs.evolve(
         said,
         revises=None,
-        revised=previous.revision,  # which makes each move an assertion of its own, also one back to an old place
+        revised=revised,
         job=None,
         actor=None,
         state=AssertionState.ACTIVE if origin is None or origin.trusted else AssertionState.QUARANTINED,

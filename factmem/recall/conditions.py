@@ -140,7 +140,6 @@ def _several(names: Collection[str] | None) -> frozenset[str] | None:
 
 
 def _composed(names: Collection[str] | None) -> frozenset[str] | None:
-    """Return names in NFC, as `factmem.abc.detector.Message` keeps them."""
     several = _several(names)
     return None if several is None else frozenset(map(composed, several))
 
@@ -327,7 +326,7 @@ _FACETS: Final[Mapping[Facet, Callable[[Recorded], Any]]] = {
     Facet.SUBJECT: lambda it: it.assertion.place.subject.key,
     Facet.PLACE: lambda it: it.assertion.place.key,
     Facet.KEYWORD: lambda it: folded_keyword(it.assertion.keyword),
-    Facet.SPEAKER: lambda it: it.assertion.speaker,
+    Facet.SPEAKER: lambda it: (name := it.assertion.speaker) and composed(name),
     Facet.RECORD_ID: lambda it: it.record_id,
     Facet.CATEGORY: lambda it: frozenset(it.assertion.details.categories),
     Facet.TOPIC: lambda it: frozenset(it.assertion.details.topics),

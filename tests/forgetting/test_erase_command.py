@@ -7,10 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
+from anyio import to_thread
 from typer.testing import CliRunner
 
+from factmem import Memory, Message, open_provider
+from factmem.abc.capabilities import Append, KeepsLog
 from factmem.cli.app import app
+from factmem.details import Evidence
+from factmem.records import Recorded
 from tests.forgetting.stores import DenseEmbedder, word
 from tests.forgetting.test_pending import a_reader
 
@@ -60,6 +66,22 @@ def test_all_that_is_a_users_is_erased_and_nothing_else(run: Run) -> None:
     code, said = run("forget", "--all", "--verify", "--yes")
     assert (code, said["records"], said["verified"]["clean"]) == (0, 2, True)
     assert run("--user", "bo", "list")[1]["records"] == []
+
+
+async def test_of_a_speaker_is_erased_and_verified_what_others_did_not_say(run: Run, address: str) -> None:
+    """The words of another speaker in the same record stay, and are not searched for."""
+    async with open_provider(address) as store, Memory(store, embedder=DenseEmbedder()) as memory:
+        (said,) = await memory.remember(Message(name="Ana", content=f"The oven is {word('old')}."))
+        assert isinstance(store, KeepsLog)
+        (first,) = [it for it in await store.changes(None) if isinstance(it, Recorded)]
+        text = f"The oven is {word('new')}."
+        details = attrs.evolve(first.assertion.details, evidence=(Evidence(quote=text, speaker="Tom", role="user"),))
+        newer = attrs.evolve(first.assertion, data=text, details=details, revises=said.id, revised=first.seq)
+        await store.append([Append(assertion=newer)])
+    code, erased = await to_thread.run_sync(run, "forget", "--speaker", "Tom", "--verify", "--yes")
+    assert (code, erased["records"], erased["erased"], erased["verified"]["clean"]) == (0, 1, 1, True)
+    _, listed = await to_thread.run_sync(run, "list")
+    assert [record["value"] for record in listed["records"]] == [f"The oven is {word('old')}."]
 
 
 @pytest.mark.parametrize("address", ["file"], indirect=True)

@@ -18,7 +18,7 @@ from factmem.records import FactRecord, Recorded
 from factmem.testing import FakeClock, ScriptedModel
 from tests.conftest import Promise
 from tests.forgetting.stores import STAYS_PENDING, DenseEmbedder, hits, vector_of, word
-from tests.memory.telling import CITY, CONCEPTS, USER, talk, well
+from tests.memory.telling import CITY, CONCEPTS, USER, log_of, talk, well
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,3 +164,71 @@ async def test_a_text_of_many_pages_is_gone_from_each(
         await memory.forget(record.id)
         assert hits(folder, long.split()[:: max(1, length // 3000)]) == []
         assert kind in STAYS_PENDING or (await verify_erased(provider, traces)).clean
+
+
+@pytest.mark.parametrize("way", ["id", "filter"])
+@pytest.mark.parametrize("moved", ["away", "on", "there and back", "undone", "undone and made again"])
+async def test_with_a_record_goes_what_it_left_where_it_was_before(
+    opened: Callable[[], AgentMemoryProvider], kind: str, folder: Path, clock: FakeClock, way: str, moved: str
+) -> None:
+    """The earlier values that it left in another scope, or had there until its move was undone, go as well."""
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        record, kept = await save_with_history(memory, clock, 1), await save_with_history(memory, clock, 2)
+        change = await memory.update(record.id, scope="/agent/one", value=f"{word('there')} now")
+        await memory.update(kept.id, scope="/agent/one")
+        match moved:
+            case "on":
+                change = await memory.update(change.record.id, scope="/agent/two")
+            case "there and back":
+                change = await memory.update(change.record.id, scope=record.scope, value=word("back"))
+            case "undone" | "undone and made again":
+                await memory.update(change.record.id, value=word("there", 2))
+                await memory.undo([change.record.id])
+                (change,) = await memory.undo([change])
+                if moved != "undone":
+                    await memory.update(record.id, value=word("between"), origin=Origin.TOOL)
+                    change = await memory.update(record.id, scope="/agent/one")
+        id = change.record.id
+        traces = await memory.admin.traces(id)
+        if way == "id":
+            receipt = await memory.forget(id)
+        else:
+            receipt = await memory.forget(concepts=[record.concept], scope=change.record.scope)
+        assert [it.id for it in receipt] == [id]
+        said = [it for it in words(1) if it != word("scope", 1)]
+        said += [word("there"), word("there", 2), word("back"), word("between")]
+        assert hits(folder, [*said, id, record.id]) == []
+        if kind not in STAYS_PENDING:
+            assert (await verify_erased(provider, traces)).clean
+        assert [it.value for it in await memory.list_records()] == [f"{word('value', 2)} 东京 in Zürich"]
+        assert len((await log_of(provider))[0]) == 3  # both revisions of the other, and where it was moved to
+
+
+async def test_what_stands_where_a_record_was_before_stays(
+    opened: Callable[[], AgentMemoryProvider], folder: Path, clock: FakeClock
+) -> None:
+    """A value that was saved there since is a record of its own; and the old id erases nothing elsewhere."""
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        record = await save_with_history(memory, clock, 1)
+        moved = (await memory.update(record.id, scope="/agent/one")).record
+        await memory.save(record.concept.fact([word("since")], timestamp=clock()), subject=USER, scope=record.scope)
+        await memory.forget(record.id)
+        assert [it.id for it in await memory.list_records()] == [moved.id]
+        back = (await memory.update(moved.id, scope=record.scope)).record
+        away = (await memory.update(back.id, scope="/agent/two")).record
+        await memory.save(record.concept.fact([word("since")], timestamp=clock()), subject=USER, scope=record.scope)
+        await memory.forget(away.id)
+        assert [it.value for it in await memory.list_records()] == [word("since")]
+        assert hits(folder, words(1)[:1]) == []
+        assert len(await memory.history(back.id)) == 1
+
+
+async def test_a_view_erases_nothing_outside_of_it(opened: Callable[[], AgentMemoryProvider], clock: FakeClock) -> None:
+    async with opened() as provider:
+        memory = Memory(provider, embedder=DenseEmbedder(), clock=clock)
+        record = await save_with_history(memory, clock, 1)
+        moved = (await memory.update(record.id, scope="/agent/one")).record
+        await memory.scope("/agent/one").forget(moved.id)
+        assert len(await memory.history(record.id)) == 2

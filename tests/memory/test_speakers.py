@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import unicodedata
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,10 @@ import pytest
 
 from factmem import Concept, Memory, MemorySubject, Message, Origin
 from factmem.abc import DetectionRequest
+from factmem.abc.capabilities import Append
 from factmem.abc.detector import Conversation
+from factmem.details import Evidence
+from factmem.records import Recorded
 from factmem.testing import ScriptedModel
 
 NOON: Final = dt.datetime(2026, 3, 2, 12, tzinfo=dt.UTC)
@@ -318,3 +322,52 @@ async def test_what_was_updated_and_is_said_again_quotes_the_words_first() -> No
         await memory.remember(Message(name="Tom", content="I live in Wien."), scope=FAMILY)
         (again,) = await memory.list_records(speakers=["Tom"])
         assert (again.id, [it.quote for it in again.evidence]) == (id, ["I live in Wien.", ""])
+
+
+async def values_in(memory: Memory) -> list[Any]:
+    """Return all values in the store, of all revisions."""
+    entries = (await memory.admin.audit()).entries
+    return sorted({it.record.value for it in entries if it.record is not None})
+
+
+async def test_a_speaker_is_forgotten_wherever_the_words_were_moved() -> None:
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        id = await of_tom(memory)
+        there = (await memory.update(id, scope="/agent/one")).record
+        await memory.update(there.id, scope="/agent/two", value="He lives in Wien.", origin=Origin.ASSISTANT)
+        (gone,) = await memory.forget(speakers=["Tom"], scope="/agent/two", dry_run=True)
+        await memory.forget(gone.id, speakers=["Tom"])
+        assert await values_in(memory) == ["I like skiing."]
+
+
+async def test_words_of_others_in_the_record_of_a_speaker_stay() -> None:
+    """Only the speaker's revisions go, with the updates of them that name nobody."""
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        (said,) = await memory.remember(Message(name="Ana", content="The oven is old."))
+        log = memory._backend.log()
+        (first,) = [it for it in await log.changes(None) if isinstance(it, Recorded)]
+        for name, value in (("Tom", "The oven is broken."), ("Ana", "The oven is new.")):
+            evidence = (Evidence(quote=value, speaker=name, role="user"),)
+            details = attrs.evolve(first.assertion.details, evidence=evidence)
+            newer = attrs.evolve(first.assertion, data=value, details=details, revises=said.id, revised=first.seq)
+            await log.append([Append(assertion=newer)])
+            await memory.update(said.id, value=f"{value} So it is.", origin=Origin.ASSISTANT)
+        away = (await memory.update(said.id, scope="/agent/one")).record
+        traces = await memory.admin.traces(away.id, speakers=["Tom"])
+        assert not any("oven is new" in text for text in traces.words)
+        await memory.forget(speakers=["Tom"])
+        assert await values_in(memory) == ["The oven is new.", "The oven is new. So it is.", "The oven is old."]
+        await memory.forget(speakers=["Ana"])
+        assert await values_in(memory) == []
+
+
+async def test_a_name_is_the_same_however_its_accents_are_written() -> None:
+    one, other = (unicodedata.normalize(form, "Zoë") for form in ("NFC", "NFD"))
+    async with Memory("memory:", clock=lambda: NOON) as memory:
+        for name, text in ((one, "I live in Linz."), (other, "I live in Wien."), ("Zoe", "I live in Graz.")):
+            await memory.remember(Message(name=name, content=text))
+        for name in (one, other):
+            assert len(await memory.list_records(speakers=[name])) == 2
+            assert len(await memory.forget(speakers=[name], dry_run=True)) == 2
+        await memory.forget(speakers=[other])
+        assert await values_in(memory) == ["I live in Graz."]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from factmem import AgentMemoryProvider, Change, ChangeKind, Concept, Memory, Message, SingleFact
+from factmem import AgentMemoryProvider, Change, ChangeKind, Concept, Memory, Message, Origin, SingleFact
 from factmem.abc import DetectionRequest, Prompt
 from factmem.abc.capabilities import KeepsLog, Receipt, Statement
 from factmem.abc.consolidator import Action
@@ -155,10 +155,10 @@ async def test_an_old_id_does_not_bring_back_what_was_changed_at_its_new_place(
         (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
         moved = (await memory.update(record.id, scope="/product/beta")).record
         updated = await memory.update(moved.id, value=14)
-        with pytest.raises(StateConflictError, match=f"{moved.id} was changed since"):
+        with pytest.raises(StateConflictError, match=f"changed since, as {moved.id}"):
             await memory.undo([record.id])
         await memory.undo([updated])
-        with pytest.raises(StateConflictError, match=f"{moved.id} was changed since"):
+        with pytest.raises(StateConflictError, match=f"changed since, as {moved.id}"):
             await memory.undo([record.id])
         assert [(item.value, str(item.scope)) for item in await memory.list_records()] == [(12, "/product/beta")]
 
@@ -496,3 +496,246 @@ async def test_a_decision_about_the_quarantine_can_be_undone_and_made_again(
     assert await seen() == before  # also what was rejected before it was accepted
     await quarantine.reject(*(id for id, _ in before[0]))
     assert [len(shown) for shown in await seen()] == [0, 2, 0]
+
+
+BETA = "/product/beta"
+
+
+class Steps:
+    """Steps that change one record, each in one transaction, wherever it lies by then."""
+
+    def __init__(self, memory: Memory, id: str) -> None:
+        self.memory, self.id = memory, id
+        self.done: Sequence[Change] = ()
+
+    async def do(self, step: str) -> None:
+        memory = self.memory
+        now = [record.id for record in await memory.list_records()]
+        (self.id,) = now or [self.id]
+        match step.split():
+            case ["save", seats]:
+                (record,) = await memory.list_records()
+                await memory.save(SingleFact(SEATS, int(seats)), scope=record.scope)
+            case ["save_earlier", seats]:
+                early = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+                (record,) = await memory.list_records()
+                await memory.save(SingleFact(SEATS, int(seats), timestamp=early), scope=record.scope)
+            case ["update", seats]:
+                self.done = [await memory.update(self.id, value=int(seats))]
+            case ["weigh", importance]:
+                self.done = [await memory.update(self.id, importance=float(importance))]
+            case ["move", scope]:
+                self.done = [await memory.update(self.id, scope=scope)]
+            case ["retract"]:
+                self.done = await memory.retract(self.id)
+            case ["restore"]:
+                self.done = await memory.restore(self.id)
+            case ["rollback", number]:
+                self.done = [await memory.rollback((await memory.history(self.id))[int(number)])]
+            case ["undo"]:
+                self.done = await memory.undo(self.done)
+            case ["tell"]:
+                await memory.update(self.id, value=8, origin=Origin.TOOL)
+            case ["accept"]:
+                waiting = await memory.inbox.quarantine.list()
+                self.done = await memory.inbox.quarantine.accept(*(record.id for record in waiting))
+
+    async def seen(self) -> list[tuple[Any, float, str]]:
+        return [(it.value, it.details.importance, str(it.scope)) for it in await self.memory.list_records()]
+
+
+STEPS = (
+    "save 4",
+    "save_earlier 5",
+    "update 6",
+    "weigh 0.9",
+    f"move {BETA}",
+    "retract",
+    "rollback 0",
+    "rollback 1",
+    "rollback 1, rollback 0",
+    "retract, restore",
+    "update 7, undo",
+    "weigh 0.9, undo, weigh 0.9",
+    "tell, accept",
+    "tell, accept, undo",
+    f"move {BETA}, undo",
+    f"move {BETA}, undo, undo",
+    f"move {BETA}, undo, move {BETA}",
+    f"move {BETA}, move {ALPHA}",
+    f"move {BETA}, update 7",
+)
+
+MOVED = (f"move {BETA}", f"move {BETA}, update 7")
+BEFORE = (
+    "tell",
+    "save_earlier 14",
+    "save 14",
+    "rollback 1",
+    "rollback 0",
+    "retract, restore",
+    "update 7, undo",
+    "tell, accept",
+    f"move {BETA}, undo",
+    *MOVED,
+)
+
+
+@pytest.mark.parametrize("seconds", [0, 1])
+@pytest.mark.parametrize("change", STEPS)
+async def test_by_its_id_the_last_change_of_a_record_is_undone_and_made_again(change: str, seconds: int) -> None:
+    """So it is after any other change before it, with a clock that stands still as well."""
+    for before in BEFORE:
+        clock = FakeClock(step=dt.timedelta(seconds=seconds))
+        async with Memory("memory:", concepts=[SEATS], embedder=HashEmbedder(), clock=clock) as memory:
+            for number in (1, 2, 3):
+                (record,) = await memory.save(SingleFact(SEATS, number), scope=ALPHA)
+            steps = Steps(memory, record.id)
+            for step in before.split(", "):
+                await steps.do(step)
+            if before == change or (before in MOVED and ("move" in change or "rollback" in change)):
+                continue  # it would change nothing
+            *first, last = change.split(", ")
+            for step in first:
+                await steps.do(step)
+            seen = [await steps.seen()]
+            await steps.do(last)
+            seen.append(await steps.seen())
+            for expected in (seen[0], seen[1], seen[0]):
+                await memory.undo([steps.id])
+                assert await steps.seen() == expected, (before, change)
+
+
+@pytest.mark.parametrize("given", ["old", "new"])
+async def test_a_move_is_not_undone_over_a_later_change_of_the_other_record(
+    provider: AgentMemoryProvider, clock: FakeClock, given: str
+) -> None:
+    """It would stand in both scopes, or lose what was said since."""
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        moved = (await memory.update(record.id, scope=BETA)).record
+        if given == "old":
+            await memory.update(moved.id, value=14)
+        else:
+            await memory.save(SingleFact(SEATS, 80), scope=ALPHA)
+        before = await memory.list_records()
+        id, other = (record.id, moved.id) if given == "old" else (moved.id, record.id)
+        with pytest.raises(StateConflictError, match=other):
+            await memory.undo([id])
+        assert await memory.list_records() == before
+        assert len(await memory.undo([other])) == 1
+
+
+@pytest.mark.parametrize("by", ["id", "change"])
+@pytest.mark.parametrize("half", ["old", "new"])
+@pytest.mark.parametrize("lost", ["unseen", "erased"])
+@pytest.mark.parametrize("undone", [False, True])
+async def test_half_a_move_is_not_undone(
+    provider: AgentMemoryProvider, clock: FakeClock, by: str, half: str, lost: str, undone: bool
+) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        change = await memory.update(record.id, scope=BETA)
+        moved = change.record
+        if undone:
+            (change,) = await memory.undo([change])
+        kept, other, scope = (record, moved, ALPHA) if half == "old" else (moved, record, BETA)
+        if lost == "erased":
+            assert isinstance(provider, KeepsLog)
+            await provider.erase([other.id], tenant=None)
+        view = memory.scope(scope) if lost == "unseen" else memory
+        before = await memory.list_records()
+        with pytest.raises(RecordNotFoundError, match="was moved"):
+            await view.undo([kept.id] if by == "id" else [change])
+        assert await memory.list_records() == before
+
+
+async def test_ids_are_undone_all_or_none_each_once(
+    provider: AgentMemoryProvider, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two ids of one move are one change; the last one given is undone first."""
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        moved = (await memory.update(record.id, scope=BETA)).record
+        mill = (await memory.remember("The mill is old."))[0]
+        before = await memory.list_records()
+        for unknown in ("0" * 32, "nothing"):
+            with pytest.raises(RecordNotFoundError, match="name no visible record"):
+                await memory.undo([mill.id, record.id, unknown])
+            assert await memory.list_records() == before
+        assert isinstance(provider, KeepsLog)
+        written, append = list[int](), provider.append
+
+        async def counted(statements: Sequence[Statement]) -> Sequence[Receipt]:
+            written.append(len(statements))
+            return await append(statements)
+
+        monkeypatch.setattr(provider, "append", counted)
+        undone = await memory.undo([moved.id, record.id, mill.id, mill.id])
+        assert [(change.kind, change.record.value) for change in undone] == [
+            (ChangeKind.DELETED, "The mill is old."),
+            (ChangeKind.UPDATED, 12),
+        ]
+        assert [str(item.scope) for item in await memory.list_records()] == [ALPHA]
+        assert written == [3]
+
+
+async def test_nothing_is_undone_of_what_is_not_visible(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    async with opened(provider, clock) as memory:
+        (theirs,) = await memory.for_user("ann").save(SingleFact(SEATS, 12), private=True)
+        (public,) = await memory.save(SingleFact(SEATS, 14), scope=ALPHA)
+        for view, id in ((memory.for_user("bob"), theirs.id), (memory.scope(BETA), public.id)):
+            with pytest.raises(RecordNotFoundError, match="name no visible record"):
+                await view.undo([id])
+        (change,) = await memory.for_user("ann").undo([theirs.id])
+        assert change.kind is ChangeKind.DELETED
+
+
+async def test_what_waits_in_the_quarantine_is_not_undone(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    async with opened(provider, clock) as memory:
+        await memory.remember(Message(content="The door is red.", role="tool"))
+        ((entry,), _) = await log_of(provider)
+        for id in (entry.id, entry.record_id):
+            with pytest.raises(RecordNotFoundError):
+                await memory.undo([id])
+        assert await memory.inbox.quarantine.count() == 1
+
+
+async def test_a_change_that_was_undone_is_made_again(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    """It is written anew, though the same was written before; the record was lost, or stayed as it was."""
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        for importance in (0.5, 0.9):
+            for _ in range(3):
+                await memory.undo([await memory.update(record.id, importance=0.9)])
+                await memory.undo([await memory.update(record.id, scope=BETA, importance=importance)])
+            moved = await memory.update(record.id, scope=BETA, importance=importance)
+            (shown,) = await memory.list_records()
+            assert (shown.id, str(shown.scope), shown.details.importance) == (moved.record.id, BETA, importance)
+            for id in (moved.record.id, record.id, moved.record.id):
+                await memory.undo([id])
+            assert [str(item.scope) for item in await memory.list_records()] == [ALPHA]
+
+
+async def test_what_a_model_made_of_words_is_undone_by_id(provider: AgentMemoryProvider) -> None:
+    """The words do not come back in its place; a removal gives way to the value."""
+    memory = with_model(provider, ScriptedModel(well))
+    (pet, *_) = [change.record for change in await remember_each(memory, "I have a cat.")]
+    await remember_each(memory, "Forget that I have a cat.")
+    for shown in (["cat"], [], ["cat"]):
+        await memory.undo([pet.id])
+        assert said(await memory.list_records(concepts=[PETS])) == shown
+    (text,) = await memory.remember("The mill is old.")
+    for shown in ([], ["The mill is old."], []):
+        await memory.undo([text.id])
+        assert await statements(memory) == shown
+
+
+async def test_an_undo_by_id_stands_in_the_audit(provider: AgentMemoryProvider, clock: FakeClock) -> None:
+    async with opened(provider, clock) as memory:
+        (record,) = await memory.save(SingleFact(SEATS, 12), scope=ALPHA)
+        await memory.update(record.id, scope=BETA)
+        await memory.undo([record.id], reason="the wrong product")
+        reasons = [entry.reason for entry in (await memory.scope(ALPHA).admin.audit()).entries]
+        assert "moved to another scope: the wrong product" in reasons
+        assert "beta" not in str(reasons)

@@ -16,6 +16,7 @@ import numpy as np
 
 from factmem.abc.outlines import number_of_id
 from factmem.facts import microseconds
+from factmem.legal_names import composed
 from factmem.recall.conditions import Between, Condition, Facet, OneOf, RecallFilter, Satisfies
 from factmem.recall.index.column_fold import affected, takes_part
 from factmem.recall.index.columns import FEW, Columns, among
@@ -102,7 +103,8 @@ def _holds_of_heads(columns: Columns, of: Mapping[str, NDArray[Any]], condition:
         case Facet.SPEAKER:
             if len(columns.heads) > FEW:
                 may_wait()
-            speakers = (condition.holds(read_head(text).speaker) for text in columns.heads.texts)
+            names = (read_head(text).speaker for text in columns.heads.texts)
+            speakers = (condition.holds(name and composed(name)) for name in names)
             return np.fromiter(speakers, np.bool_, len(of["scope"]))
         case Facet.RECORD_ID | Facet.CATEGORY | Facet.TOPIC | Facet.SOURCE | Facet.METADATA | Facet.TEXT:
             return None
